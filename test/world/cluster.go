@@ -6,13 +6,20 @@ package world
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -29,12 +36,43 @@ type cluster struct {
 	world   *World
 	kube    kubernetes.Interface
 	objects client.Client
-	// revision is that of etcd up to which pods and nodes are known, by key in etcd.
+	// kinds are what the world follows. Their objects are in the maps below, by key in etcd, as of
+	// a revision of etcd.
+	kinds    []kind
 	revision int64
 	// oldest is the first revision that etcd still has.
-	oldest int64
-	pods   map[string]*corev1.Pod
-	nodes  map[string]*corev1.Node
+	oldest  int64
+	pods    map[string]*corev1.Pod
+	nodes   map[string]*corev1.Node
+	budgets map[string]*policyv1.PodDisruptionBudget
+
+	groups  map[string]*unstructured.Unstructured
+	classes map[string]*resourcev1.DeviceClass
+	slices  map[string]*resourcev1.ResourceSlice
+	claims  map[string]*resourcev1.ResourceClaim
+
+	preemptions preemptions
+	disruption  disruption
+	gangs       groups
+	// shrunk is when nodes have got less, by their names.
+	shrunk map[string]time.Time
+}
+
+// informed returns the objects that a scheduler knows.
+func (c *cluster) informed() (objects []runtime.Object) {
+	for _, of := range [][]runtime.Object{
+		known(c.nodes), known(c.pods), known(c.budgets), known(c.classes), known(c.slices), known(c.claims),
+	} {
+		objects = append(objects, of...)
+	}
+	return objects
+}
+
+func known[T runtime.Object](of map[string]T) (objects []runtime.Object) {
+	for _, object := range sorted(of) {
+		objects = append(objects, object)
+	}
+	return objects
 }
 
 func newCluster(w *World, config *rest.Config) (*cluster, error) {
@@ -43,7 +81,27 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{world: w, revision: w.etcd.Revision(), oldest: w.etcd.Revision(),
-		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
+		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
+		budgets:     map[string]*policyv1.PodDisruptionBudget{},
+		groups:      map[string]*unstructured.Unstructured{},
+		classes:     map[string]*resourcev1.DeviceClass{},
+		slices:      map[string]*resourcev1.ResourceSlice{},
+		claims:      map[string]*resourcev1.ResourceClaim{},
+		preemptions: preemptions{deleted: map[types.UID]bool{}},
+		disruption:  disruption{due: map[types.NamespacedName]bool{}},
+		shrunk:      map[string]time.Time{},
+		gangs: groups{templates: map[string]*corev1.Pod{}, plain: map[string]bool{},
+			broken: map[string]bool{}},
+	}
+	c.kinds = []kind{
+		follow("/registry/pods/", c.pods, w.podChanged),
+		follow("/registry/minions/", c.nodes, w.nodeChanged),
+		follow("/registry/poddisruptionbudgets/", c.budgets, w.budgetChanged),
+		follow(groupPrefix, c.groups, nil),
+		follow("/registry/deviceclasses/", c.classes, nil),
+		follow("/registry/resourceslices/", c.slices, nil),
+		follow(claimPrefix, c.claims, w.claimChanged),
+	}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -59,27 +117,27 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	return c, nil
 }
 
-// definitions are livesched's custom resources. A process reads the files once, outside of bubbles:
-// in these, a system call could make another thread run goroutines.
+// definitions are livesched's custom resources, and the PodGroups. A process reads the files once,
+// outside of bubbles: in these, a system call could make another thread run goroutines.
 var definitions = sync.OnceValue(readDefinitions)
 
-func readDefinitions() []*apiextensionsv1.CustomResourceDefinition {
-	dir := filepath.Join(testcluster.Root(), "config", "crd", "bases")
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		panic(err)
-	}
-	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(dir, file.Name()))
+func readDefinitions() (crds []*apiextensionsv1.CustomResourceDefinition) {
+	for _, pattern := range []string{"config/crd/bases/*.yaml", "config/podgroup/scheduling.x-k8s.io_podgroups.yaml"} {
+		files, err := filepath.Glob(filepath.Join(testcluster.Root(), pattern))
 		if err != nil {
 			panic(err)
 		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(text, crd); err != nil {
-			panic(err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				panic(err)
+			}
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := yaml.Unmarshal(text, crd); err != nil {
+				panic(err)
+			}
+			crds = append(crds, crd)
 		}
-		crds = append(crds, crd)
 	}
 	return crds
 }
@@ -92,24 +150,38 @@ func (w *World) observe() {
 	c := w.cluster
 	for _, change := range w.etcd.Changes(c.revision) {
 		c.revision = change.Kv.ModRevision
-		switch key := string(change.Kv.Key); {
-		case strings.HasPrefix(key, "/registry/pods/"):
-			before := c.pods[key]
-			after := decode[corev1.Pod](change)
-			if after == nil {
-				delete(c.pods, key)
-			} else {
-				c.pods[key] = after
-			}
-			w.podChanged(before, after)
-		case strings.HasPrefix(key, "/registry/minions/"):
-			if after := decode[corev1.Node](change); after == nil {
-				delete(c.nodes, key)
-			} else {
-				c.nodes[key] = after
+		for _, kind := range c.kinds {
+			if strings.HasPrefix(string(change.Kv.Key), kind.prefix) {
+				kind.follow(change)
 			}
 		}
 	}
+}
+
+// kind is a kind of objects that the world follows. Their keys in etcd have a prefix.
+type kind struct {
+	prefix string
+	follow func(change *mvccpb.Event)
+}
+
+// follow returns a kind whose objects are kept by key. changed is called after each change, with
+// nil for an object that does not exist. It may be nil.
+func follow[T any, P interface {
+	*T
+	client.Object
+}](prefix string, objects map[string]P, changed func(before, after P)) kind {
+	return kind{prefix, func(change *mvccpb.Event) {
+		key := string(change.Kv.Key)
+		before, after := objects[key], decode[T, P](change)
+		if after == nil {
+			delete(objects, key)
+		} else {
+			objects[key] = after
+		}
+		if changed != nil {
+			changed(before, after)
+		}
+	}}
 }
 
 // decode returns the object after a change, nil if it was deleted.
@@ -121,8 +193,13 @@ func decode[T any, P interface {
 		return nil
 	}
 	object := P(new(T))
-	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(change.Kv.Value, nil, object); err != nil {
+	if custom, ok := any(object).(*unstructured.Unstructured); ok {
+		if err := custom.UnmarshalJSON(change.Kv.Value); err != nil {
+			panic(err)
+		}
+	} else if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(change.Kv.Value, nil, object); err != nil {
 		panic(err)
 	}
+	object.SetResourceVersion(strconv.FormatInt(change.Kv.ModRevision, 10))
 	return object
 }

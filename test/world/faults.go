@@ -120,6 +120,9 @@ func (w *World) strikes(f fault, x *exchange) bool {
 		return false
 	}
 	w.counts["fault: "+key]++
+	if x.message() == messageStatus {
+		w.uncertain = time.Now()
+	}
 	w.log.add("fault %s: %v", f, x)
 	return true
 }

@@ -17,14 +17,13 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 	if time.Now().Before(w.excused) {
 		return
 	}
-	var node *corev1.Node
-	for _, n := range w.cluster.nodes {
-		if n.Name == bound.Spec.NodeName {
-			node = n
-		}
-	}
+	node := w.nodeOf(bound)
 	if node == nil {
 		w.counts["bound to a missing node"]++
+		return
+	}
+	if at, ok := w.cluster.shrunk[node.Name]; ok && time.Since(at) < lateness {
+		w.counts["bound to a node that shrank"]++ // livesched may not have known
 		return
 	}
 	total := corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}

@@ -15,14 +15,27 @@ import (
 
 // podChanged checks a change of a pod, and lets the kubelet of its node act.
 func (w *World) podChanged(before, after *corev1.Pod) {
-	switch {
-	case after == nil:
+	if before != nil {
+		w.checkEviction(before, after)
+		w.memberChanged(before, after)
+	}
+	w.podUsesClaims(before, after)
+	if after == nil {
+		w.checkBudgets(before)
 		return
+	}
+	w.checkBudgets(after)
+	switch {
 	case after.Spec.NodeName == "":
 	case before == nil || before.Spec.NodeName == "":
 		w.counts["bound"]++
 		w.log.add("pod %s is bound to %s", after.Name, after.Spec.NodeName)
 		w.checkBinding(after)
+		w.checkClaims(after)
+		if w.nodeOf(after) == nil {
+			w.after(20*time.Second, func() { w.collectOrphan(after) })
+			return
+		}
 		w.after(w.kubeletDelay(), func() { w.runPod(after) })
 	}
 	if after.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {

@@ -7,13 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/debugger"
-	"github.com/livesched/livesched/test/sidebyside"
 )
 
 // checkRest checks what holds once the cluster has come to rest.
@@ -47,49 +44,45 @@ func (w *World) checkPending() {
 	}
 	defer judge.Close()
 	for _, pod := range pending {
-		i := slices.IndexFunc(pod.Status.Conditions,
-			func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-		if i < 0 || pod.Status.Conditions[i].Reason != corev1.PodReasonUnschedulable {
-			w.fail("pod %s has no node, and no condition that says why", pod.Name)
-			return
-		}
-		w.log.add("pod %s is pending: %s", pod.Name, pod.Status.Conditions[i].Message)
-		judged := pod.DeepCopy()
-		judged.Spec.SchedulerName = judgeName
-		switch decision := judge.Decide(judged); {
-		case decision.Err == nil && decision.Host == "":
-			w.fail("kube-scheduler does not decide about pod %s: %v", pod.Name, decision.Status)
-			return
-		case decision.Err == nil:
-			w.fail("pod %s is pending (%s), but fits on %s", pod.Name, pod.Status.Conditions[i].Message, decision.Host)
+		if w.checkPendingPod(judge, pod); w.failure != nil {
 			return
 		}
 	}
+	w.checkGroups(judge)
 }
 
-const judgeName = "judge"
-
-// newJudge returns a kube-scheduler that knows the cluster.
-func (w *World) newJudge() (*sidebyside.KubeScheduler, error) {
-	// The profiles of the world accept the same pods as the default one.
-	profile := configv1.KubeSchedulerProfile{SchedulerName: ptr.To(judgeName)}
-	judge, err := sidebyside.NewKubeScheduler(w.ctx, sidebyside.NewObjects(),
-		&sidebyside.Configuration{Profile: profile, Parallelism: 1}, nil)
-	if err != nil {
-		return nil, err
+// checkPendingPod checks a pod without a node.
+func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
+	i := slices.IndexFunc(pod.Status.Conditions,
+		func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if i < 0 {
+		w.fail("pod %s has no node, and no condition that says why", pod.Name)
+		return
 	}
-	for _, node := range sorted(w.cluster.nodes) {
-		judge.Scheduler.Cache.AddNode(logr.Discard(), node)
+	condition := pod.Status.Conditions[i]
+	w.log.add("pod %s is pending: %s: %s", pod.Name, condition.Reason, condition.Message)
+	if node := pod.Status.NominatedNodeName; node != "" {
+		w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, condition.Message, node)
+		return
 	}
-	for _, pod := range sorted(w.cluster.pods) {
-		if pod.Spec.NodeName == "" {
-			continue
-		}
-		if err := judge.Scheduler.Cache.AddPod(logr.Discard(), pod); err != nil {
-			return nil, err
-		}
+	waits := w.waits(pod) || w.lacksClaim(pod)
+	if reason := condition.Reason; reason != corev1.PodReasonUnschedulable &&
+		!(waits && reason == v1alpha1.PodReasonPreEnqueueRejected) {
+		w.fail("pod %s is pending because of %s: %s", pod.Name, reason, condition.Message)
+		return
 	}
-	return judge, nil
+	if waits {
+		return // see checkGroups for pods of groups
+	}
+	switch decision := judge.decide(pod); {
+	case decision.Err == nil && decision.Host == "":
+		w.fail("kube-scheduler does not decide about pod %s: %v", pod.Name, decision.Status)
+	case decision.Err == nil:
+		w.fail("pod %s is pending (%s), but fits on %s", pod.Name, condition.Message, decision.Host)
+	case decision.Nominating != nil && decision.Nominating.NominatedNodeName != "":
+		w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, condition.Message,
+			decision.Nominating.NominatedNodeName)
+	}
 }
 
 // checkCaches checks that a replica knows what the API server has.

@@ -101,6 +101,10 @@ func (w *World) playRound(number int) {
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
 	w.log.add("round %d: %d minutes, faults %v, actors %v", number, minutes, faults, active)
 	w.weather = faults
+	for _, actor := range []string{"kills", "replacements", "stalls", "outages", "restores"} {
+		w.troubled = w.troubled || active[actor] > 0
+	}
+	w.troubled = w.troubled || len(faults) > 0
 	w.startActors(active, end)
 	w.RunUntil(end, nil)
 	w.log.add("the trouble ends")

@@ -38,12 +38,14 @@ func (w *World) replaceReplica(r *rand.Rand) {
 // stallReplica holds back all messages of a process for a while.
 func (w *World) stallReplica(r *rand.Rand) {
 	p := one(r, w.replicas).process
+	w.uncertain = time.Now()
 	p.stalled = time.Now().Add(time.Duration(r.Int64N(int64(30 * time.Second))))
 	w.log.add("%s has no network for %v", p.name, time.Until(p.stalled))
 }
 
 // endConnections makes the API server unavailable for a while, as when it starts again.
 func (w *World) endConnections(r *rand.Rand) {
+	w.uncertain = time.Now()
 	w.outage = time.Now().Add(time.Duration(r.Int64N(int64(10 * time.Second))))
 	w.log.add("the API server is down for %v", time.Until(w.outage))
 	for _, s := range w.network.streamsOf(nil) {
@@ -56,9 +58,9 @@ func (w *World) endConnections(r *rand.Rand) {
 func (w *World) restoreEtcd(r *rand.Rand) {
 	w.observe()
 	w.endConnections(r)
+	w.excuse("etcd was restored")
 	w.etcd.Restore(max(w.cluster.oldest, w.cluster.revision-r.Int64N(200)))
 	w.restored, w.term = time.Now(), term{}
-	w.excuse("etcd was restored")
 	w.observe()
 	w.etcd.Compact(w.cluster.revision)
 	w.cluster.oldest = w.cluster.revision

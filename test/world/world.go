@@ -40,7 +40,12 @@ type World struct {
 	// term is who leads, and excused until when nodes may be over their resources.
 	term    term
 	excused time.Time
-	counts  counts
+	// uncertain is when a process may have learnt last that a write of a status failed, although
+	// the API server has executed it.
+	uncertain time.Time
+	// troubled means that there were rounds with faults, or with processes that ended.
+	troubled bool
+	counts   counts
 	// failure is the first violation of an invariant.
 	failure error
 

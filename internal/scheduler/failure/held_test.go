@@ -5,6 +5,7 @@ package failure
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -23,6 +28,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
@@ -136,4 +142,49 @@ func TestHeldPodsAreReported(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAReportOfAHeldPodThatGotLostIsRepeated lets the first write of the condition fail.
+func TestAReportOfAHeldPodThatGotLostIsRepeated(t *testing.T) {
+	metrics.Register()
+	handlers := utilruntime.ErrorHandlers
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	utilruntime.ErrorHandlers = nil // one of them sleeps, by a clock outside of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		q := queue.New(queue.Config{Clock: clock.RealClock{}})
+		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
+			"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{shut{}}},
+		}}, sets.New("mine"))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "pod"},
+			Spec: corev1.PodSpec{SchedulerName: "mine"}}
+		q.Add(logr.Discard(), pod)
+		known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+		g.Expect(known.Add(pod)).To(Succeed())
+
+		client, attempts := fake.NewClientset(pod), 0
+		client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			attempts++
+			return attempts == 1, nil, errors.New("connection reset by peer")
+		})
+		statuses := NewStatusWriter(client, corev1listers.NewPodLister(known), cache.New(), q)
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+		statuses.Start(ctx)
+		h := &Handler{Queue: q, Statuses: statuses,
+			Recorder: func(string) events.EventRecorderLogger { return noted{&[]string{}} }}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			h.ReportHeld(ctx, clock.RealClock{}, nil)
+		}()
+		time.Sleep(3 * time.Minute) //nolint:forbidigo // of the bubble
+		cancel()
+		<-ended
+		statuses.Close(t.Context())
+
+		stored, err := client.CoreV1().Pods("ns").Get(t.Context(), "pod", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(stored.Status.Conditions).
+			To(ConsistOf(HaveField("Reason", v1alpha1.PodReasonPreEnqueueRejected)))
+	})
 }

@@ -68,6 +68,7 @@ func (p pendingPods) NotWritten(ctx context.Context, pod *corev1.Pod, err error)
 		// Without an event the pod would not be retried, and its owner would not see the reason,
 		// for minutes. Another attempt after a backoff reports the state at that time.
 		p.queue.Move(klog.FromContext(ctx), eventStatusNotWritten, nil, pod, nil)
+		p.queue.RepeatHeld(pod.UID)
 	}
 }
 

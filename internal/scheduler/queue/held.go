@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
@@ -86,6 +87,17 @@ func (q *Queue) unlistLocked(e *entry) {
 	if e.hold.listed != nil {
 		q.held.Remove(e.hold.listed)
 		e.hold.listed = nil
+	}
+}
+
+// RepeatHeld makes ReportHeld report about a pod again, after a while, if it is still held: what was
+// written about it got lost.
+func (q *Queue) RepeatHeld(uid types.UID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.pods[uid]; e != nil {
+		e.hold.reported = HoldReason{}
+		q.noteHoldLocked(e, e.place)
 	}
 }
 

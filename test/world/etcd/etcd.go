@@ -313,5 +313,5 @@ func (*leases) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse
 func (e *Etcd) Changes(after int64) []*mvccpb.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.log[after-e.compacted:])
+	return slices.Clone(e.log[after+1-e.first:])
 }

@@ -1,0 +1,281 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/test/objects"
+)
+
+// deviceClass is the name of the class of all devices, and of the template of claims for one.
+const deviceClass = "gpu"
+
+// changeDevices publishes or withdraws the devices of a node, as their driver does, or changes the
+// claims that pods share.
+func (w *World) changeDevices(r *rand.Rand) {
+	if w.counts["actor: devices"] == 1 {
+		w.must(w.cluster.objects.Create(w.ctx, objects.DeviceClass(deviceClass)))
+	}
+	switch kind := r.IntN(8); kind {
+	case 0:
+		w.shareClaim(r)
+	case 1:
+		if claims := sorted(w.cluster.claims); len(claims) > 0 {
+			claim := one(r, claims)
+			w.log.add("delete claim %s", claim.Name)
+			w.must(w.cluster.objects.Delete(w.ctx, claim))
+		}
+	case 2, 3:
+		if published := sorted(w.cluster.slices); len(published) > 0 {
+			slice := one(r, published)
+			w.log.add("withdraw %s", slice.Name)
+			w.must(w.cluster.objects.Delete(w.ctx, slice))
+		}
+	default:
+		for _, node := range sorted(w.cluster.nodes) {
+			if r.IntN(2) == 0 {
+				w.publish(node.Name, 1+r.IntN(3))
+			}
+		}
+	}
+}
+
+// publish makes a driver publish the devices of a node, which are a pool.
+func (w *World) publish(node string, devices int) {
+	w.log.add("publish %d devices of %s", devices, node)
+	slice := objects.Device("devices-"+node, node)
+	slice.Spec.Pool.Name = node
+	slice.Spec.Devices = nil
+	for i := range devices {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("device-", i)})
+	}
+	w.counts["pools"]++
+	slice.Spec.Pool.Generation = int64(w.counts["pools"])
+	known := w.cluster.slices["/registry/resourceslices/"+slice.Name]
+	if known == nil {
+		w.must(w.cluster.objects.Create(w.ctx, slice))
+		return
+	}
+	slice.ResourceVersion = known.ResourceVersion
+	w.must(w.cluster.objects.Update(w.ctx, slice))
+}
+
+// shareClaim creates a claim, unless it exists, and pods that use it.
+func (w *World) shareClaim(r *rand.Rand) {
+	claim := objects.DeviceClaim(fmt.Sprint("shared-", r.IntN(3)), deviceClass)
+	w.log.add("share claim %s", claim.Name)
+	if err := w.cluster.objects.Create(w.ctx, claim); !apierrors.IsAlreadyExists(err) {
+		w.must(err)
+	}
+	for range 1 + r.IntN(3) {
+		w.counts["sharing pods"]++
+		pod := w.newPod(r)
+		pod.Name = fmt.Sprintf("sharing-%d", w.counts["sharing pods"])
+		objects.UsingDevices(claim.Name)(pod)
+		w.must(w.cluster.objects.Create(w.ctx, pod))
+	}
+}
+
+// useDevice makes a pod use a device of its own.
+func useDevice(pod *corev1.Pod) {
+	pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims,
+		corev1.PodResourceClaim{Name: "own", ResourceClaimTemplateName: ptr.To(deviceClass)})
+}
+
+// claimNames returns the names of the claims of a pod that exist.
+func claimNames(pod *corev1.Pod) (names []string) {
+	for _, claim := range pod.Spec.ResourceClaims {
+		if claim.ResourceClaimName != nil {
+			names = append(names, *claim.ResourceClaimName)
+		}
+	}
+	for _, claim := range pod.Status.ResourceClaimStatuses {
+		names = append(names, ptr.Deref(claim.ResourceClaimName, ""))
+	}
+	return names
+}
+
+// lacksClaim reports whether a claim of a pod does not exist.
+func (w *World) lacksClaim(pod *corev1.Pod) bool {
+	names := claimNames(pod)
+	return len(names) < len(pod.Spec.ResourceClaims) ||
+		slices.ContainsFunc(names, func(name string) bool { return w.claim(pod.Namespace, name) == nil })
+}
+
+const claimPrefix = "/registry/resourceclaims/"
+
+func (w *World) claim(namespace, name string) *resourcev1.ResourceClaim {
+	return w.cluster.claims[claimPrefix+namespace+"/"+name]
+}
+
+// podUsesClaims lets the controller of ResourceClaims see a change of a pod.
+func (w *World) podUsesClaims(before, after *corev1.Pod) {
+	switch {
+	case after == nil:
+		for _, name := range claimNames(before) {
+			if claim := w.claim(before.Namespace, name); claim != nil {
+				w.syncClaimLater(claim)
+			}
+		}
+	case before == nil && len(after.Spec.ResourceClaims) > 0:
+		w.after(w.kubeletDelay(), func() { w.makeClaims(after) })
+	}
+}
+
+// makeClaims makes the claims of a pod from templates.
+func (w *World) makeClaims(pod *corev1.Pod) {
+	for _, reference := range pod.Spec.ResourceClaims {
+		if reference.ResourceClaimTemplateName == nil {
+			continue
+		}
+		claim := objects.DeviceClaim(pod.Name+"-own", deviceClass)
+		claim.Namespace = pod.Namespace
+		claim.Annotations = map[string]string{resourcev1.PodResourceClaimAnnotation: reference.Name}
+		claim.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+		w.must(w.cluster.objects.Create(w.ctx, claim))
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+			`{"metadata":{"uid":%q},"status":{"resourceClaimStatuses":[{"name":%q,"resourceClaimName":%q}]}}`,
+			pod.UID, reference.Name, claim.Name))
+		w.must(w.cluster.objects.Status().Patch(w.ctx, pod.DeepCopy(), patch))
+	}
+}
+
+// claimChanged checks that no device is allocated twice, and lets the controller of ResourceClaims
+// see the change.
+func (w *World) claimChanged(before, after *resourcev1.ResourceClaim) {
+	if after == nil {
+		return
+	}
+	if after.Status.Allocation != nil && (before == nil || before.Status.Allocation == nil) {
+		w.counts["claims allocated"]++
+		w.checkAllocation(after)
+	}
+	w.syncClaimLater(after)
+}
+
+func devicesOf(claim *resourcev1.ResourceClaim) (devices []string) {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		devices = append(devices, result.Pool+"/"+result.Device)
+	}
+	return devices
+}
+
+// checkAllocation checks that nobody else has the devices of a claim. If the answer to an allocation
+// gets lost, the plugin DynamicResources, which livesched runs unmodified, frees the devices for the
+// next pod before its informer tells that they are allocated. After such a fault, the world only
+// counts these cases.
+func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
+	own := devicesOf(claim)
+	w.log.add("claim %s has %v", claim.Name, own)
+	for _, other := range sorted(w.cluster.claims) {
+		for _, device := range devicesOf(other) {
+			if other.UID == claim.UID || !slices.Contains(own, device) {
+				continue
+			}
+			w.counts["devices allocated twice"]++
+			if time.Since(w.uncertain) > lateness {
+				w.fail("device %s was allocated to claim %s, and %s has it", device, claim.Name, other.Name)
+			}
+		}
+	}
+}
+
+// checkClaims checks that the claims of a pod that was bound are allocated on its node, and reserved
+// for it.
+func (w *World) checkClaims(bound *corev1.Pod) {
+	if time.Now().Before(w.excused) {
+		return
+	}
+	names := claimNames(bound)
+	if len(names) < len(bound.Spec.ResourceClaims) {
+		w.fail("pod %s was bound, and lacks a claim", bound.Name)
+	}
+	for _, name := range names {
+		claim := w.claim(bound.Namespace, name)
+		if claim == nil || claim.Status.Allocation == nil {
+			w.fail("pod %s was bound, and its claim %s has no devices", bound.Name, name)
+			return
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			if result.Pool != bound.Spec.NodeName {
+				w.fail("pod %s was bound to %s, and claim %s has a device of %s", bound.Name, bound.Spec.NodeName, name,
+					result.Pool)
+			}
+		}
+		if !slices.ContainsFunc(claim.Status.ReservedFor,
+			func(c resourcev1.ResourceClaimConsumerReference) bool { return c.UID == bound.UID }) {
+			w.fail("pod %s was bound, and its claim %s is not reserved for it", bound.Name, name)
+		}
+	}
+}
+
+// syncClaimLater lets the controller of ResourceClaims look at a claim.
+func (w *World) syncClaimLater(claim *resourcev1.ResourceClaim) {
+	key := client.ObjectKeyFromObject(claim)
+	w.after(w.kubeletDelay(), func() {
+		if now := w.claim(key.Namespace, key.Name); now != nil {
+			w.syncClaim(now.DeepCopy())
+		}
+	})
+}
+
+// syncClaim releases a claim from pods that are gone, and then its devices, and deletes a claim whose
+// pod is gone.
+func (w *World) syncClaim(claim *resourcev1.ResourceClaim) {
+	exists := map[types.UID]bool{}
+	for _, pod := range w.cluster.pods {
+		exists[pod.UID] = true
+	}
+	remaining := slices.DeleteFunc(slices.Clone(claim.Status.ReservedFor),
+		func(c resourcev1.ResourceClaimConsumerReference) bool { return !exists[c.UID] })
+	finalized := slices.Contains(claim.Finalizers, resourcev1.Finalizer)
+	released := len(remaining) < len(claim.Status.ReservedFor)
+	unused := len(remaining) == 0 && (released || claim.DeletionTimestamp != nil)
+	if released || unused && claim.Status.Allocation != nil {
+		claim.Status.ReservedFor = remaining
+		if unused {
+			claim.Status.Allocation = nil
+		}
+		if err := w.cluster.objects.Status().Update(w.ctx, claim); err != nil {
+			w.must(err)
+			return // the claim has changed, which is seen
+		}
+	}
+	if unused && finalized && claim.Status.Allocation == nil {
+		claim.Finalizers = slices.DeleteFunc(claim.Finalizers,
+			func(name string) bool { return name == resourcev1.Finalizer })
+		if err := w.cluster.objects.Update(w.ctx, claim); err != nil {
+			w.must(err)
+			return
+		}
+	}
+	if owner := metav1.GetControllerOf(claim); owner != nil && !exists[owner.UID] && claim.DeletionTimestamp == nil {
+		w.must(w.cluster.objects.Delete(w.ctx, claim))
+	}
+}
+
+// withdrawDevices deletes the slice of a node that is gone, as the garbage collector does.
+func (w *World) withdrawDevices(node *corev1.Node) {
+	w.after(w.kubeletDelay(), func() {
+		if slice := w.cluster.slices["/registry/resourceslices/devices-"+node.Name]; slice != nil {
+			w.must(w.cluster.objects.Delete(w.ctx, slice))
+		}
+	})
+}

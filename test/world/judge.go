@@ -1,0 +1,98 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/sidebyside"
+)
+
+// judge is a kube-scheduler whose informers know the cluster.
+type judge struct {
+	*sidebyside.KubeScheduler
+	world  *World
+	cancel context.CancelFunc
+}
+
+const judgeName = "judge"
+
+// newJudge returns a judge, which the caller must close.
+func (w *World) newJudge() (*judge, error) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	objects := sidebyside.NewObjectsOf(w.cluster.informed()...)
+	// The profiles of the world accept the same pods as the default one.
+	profile := configv1.KubeSchedulerProfile{SchedulerName: ptr.To(judgeName)}
+	scheduler, err := sidebyside.NewKubeScheduler(ctx, objects,
+		&sidebyside.Configuration{Profile: profile, Parallelism: 1}, nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	objects.Start(ctx.Done())
+	synctest.Wait() // until it knows the objects
+	j := &judge{scheduler, w, cancel}
+	if n := scheduler.Scheduler.Cache.NodeCount(); n != len(w.cluster.nodes) {
+		j.Close()
+		return nil, fmt.Errorf("it knows %d of %d nodes", n, len(w.cluster.nodes))
+	}
+	return j, nil
+}
+
+// Close ends the judge.
+func (j *judge) Close() {
+	j.KubeScheduler.Close()
+	j.cancel()
+}
+
+// decide decides about a pod of livesched.
+func (j *judge) decide(pod *corev1.Pod) sidebyside.Decision {
+	judged := pod.DeepCopy()
+	judged.Spec.SchedulerName = judgeName
+	return j.Decide(judged)
+}
+
+// room returns how many of some pods fit at the same time, placed one after the other. The cache is
+// as before afterwards.
+func (j *judge) room(pods []*corev1.Pod) (n int) {
+	cache := j.Scheduler.Cache
+	for _, pod := range pods {
+		decision := j.decide(pod)
+		if decision.Err != nil {
+			break
+		}
+		placed := pod.DeepCopy()
+		placed.Spec.NodeName = decision.Host
+		if cache.AddPod(logr.Discard(), placed) != nil {
+			break
+		}
+		defer func() { _ = cache.RemovePod(logr.Discard(), placed) }()
+		n++
+	}
+	return n
+}
+
+// without removes the pods with nodes that have a lower priority, until restore is called.
+func (j *judge) without(priority int32) (restore func()) {
+	var removed []*corev1.Pod
+	for _, pod := range sorted(j.world.cluster.pods) {
+		if pod.Spec.NodeName != "" && corev1helpers.PodPriority(pod) < priority &&
+			j.Scheduler.Cache.RemovePod(logr.Discard(), pod) == nil {
+			removed = append(removed, pod)
+		}
+	}
+	return func() {
+		for _, pod := range removed {
+			_ = j.Scheduler.Cache.AddPod(logr.Discard(), pod)
+		}
+	}
+}

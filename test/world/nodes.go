@@ -1,0 +1,102 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// addNode adds a node. A node may come again under the name of another one.
+func (w *World) addNode(r *rand.Rand) {
+	name := fmt.Sprintf("node-%d", r.IntN(10))
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, "zone": fmt.Sprintf("z%d", r.IntN(3))}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(one(r, []string{"2", "4", "8"})),
+			corev1.ResourceMemory: resource.MustParse("8Gi"),
+			corev1.ResourcePods:   resource.MustParse("12")}},
+	}
+	if err := w.cluster.objects.Create(w.ctx, node); !apierrors.IsAlreadyExists(err) {
+		w.log.add("create node %s", name)
+		w.must(err)
+	}
+}
+
+// changeNodes adds or removes a node, or changes its taints or labels.
+func (w *World) changeNodes(r *rand.Rand) {
+	nodes := sorted(w.cluster.nodes)
+	kind := r.IntN(7)
+	if len(nodes) < 2 || kind < 2 {
+		w.addNode(r)
+		return
+	}
+	node := one(r, nodes).DeepCopy()
+	switch kind {
+	case 2:
+		w.log.add("delete node %s", node.Name)
+		w.must(w.cluster.objects.Delete(w.ctx, node))
+		for _, pod := range sorted(w.cluster.pods) { // as the garbage collector of pods does
+			if pod.Spec.NodeName == node.Name {
+				w.deletePod(pod, client.GracePeriodSeconds(0))
+			}
+		}
+		return
+	case 3:
+		node.Spec.Unschedulable = !node.Spec.Unschedulable
+	case 4:
+		node.Labels["zone"] = fmt.Sprintf("z%d", r.IntN(3))
+	case 5:
+		flap(node)
+	case 6:
+		node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(one(r, []string{"1", "2", "4", "8"}))
+		w.log.add("change what node %s has", node.Name)
+		w.must(w.cluster.objects.Status().Update(w.ctx, node))
+		return
+	}
+	w.log.add("change node %s", node.Name)
+	w.must(w.cluster.objects.Update(w.ctx, node))
+}
+
+// flap makes a node ready that was not, or not ready, as far as schedulers see.
+func flap(node *corev1.Node) {
+	ready := len(node.Spec.Taints)
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints,
+		func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
+	if len(node.Spec.Taints) == ready {
+		node.Spec.Taints = append(node.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+// collectOrphan deletes a pod whose node is missing, as the garbage collector of pods does.
+func (w *World) collectOrphan(pod *corev1.Pod) {
+	if w.nodeOf(pod) == nil {
+		w.deletePod(pod, client.GracePeriodSeconds(0))
+	}
+}
+
+// nodeOf returns the node of a pod, nil if it has none.
+func (w *World) nodeOf(pod *corev1.Pod) *corev1.Node {
+	return w.cluster.nodes["/registry/minions/"+pod.Spec.NodeName]
+}
+
+// nodeChanged sees a change of a node.
+func (w *World) nodeChanged(before, after *corev1.Node) {
+	switch {
+	case after == nil:
+		w.withdrawDevices(before)
+	case before != nil && after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) < 0:
+		w.cluster.shrunk[after.Name] = time.Now()
+	}
+}
