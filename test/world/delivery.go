@@ -164,9 +164,13 @@ func (w *World) busy(x *exchange) *apierrors.StatusError {
 // refused draws an error of an API server that does not accept a write.
 func (w *World) refused(x *exchange) *apierrors.StatusError {
 	name := path.Base(x.req.URL.Path)
+	conflict := apierrors.NewConflict(schema.GroupResource{}, name, errors.New("the object has been modified"))
+	if x.message() == messageStatus {
+		return conflict // livesched does not write again what is forbidden or invalid
+	}
 	return []*apierrors.StatusError{
 		apierrors.NewForbidden(schema.GroupResource{}, name, errors.New("admission webhook denied the request")),
-		apierrors.NewConflict(schema.GroupResource{}, name, errors.New("the object has been modified")),
+		conflict,
 		apierrors.NewInvalid(schema.GroupKind{}, name, nil),
 	}[w.faults.IntN(3)]
 }

@@ -108,11 +108,14 @@ func claimNames(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// lacksClaim reports whether a claim of a pod does not exist.
+// lacksClaim reports whether a claim of a pod does not exist, or is being deleted.
 func (w *World) lacksClaim(pod *corev1.Pod) bool {
 	names := claimNames(pod)
 	return len(names) < len(pod.Spec.ResourceClaims) ||
-		slices.ContainsFunc(names, func(name string) bool { return w.claim(pod.Namespace, name) == nil })
+		slices.ContainsFunc(names, func(name string) bool {
+			claim := w.claim(pod.Namespace, name)
+			return claim == nil || claim.DeletionTimestamp != nil
+		})
 }
 
 const claimPrefix = "/registry/resourceclaims/"
