@@ -180,10 +180,10 @@ func devicesOf(claim *resourcev1.ResourceClaim) (devices []string) {
 	return devices
 }
 
-// checkAllocation checks that nobody else has the devices of a claim. If the answer to an allocation
-// gets lost, the plugin DynamicResources, which livesched runs unmodified, frees the devices for the
-// next pod before its informer tells that they are allocated. After such a fault, the world only
-// counts these cases.
+// checkAllocation checks that nobody else has the devices of a claim. If the answer to an
+// allocation gets lost, the plugin DynamicResources, which livesched runs unmodified, frees the
+// devices for the next pod before its informer tells that they are allocated. After such a fault,
+// the world only counts these cases.
 func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
 	own := devicesOf(claim)
 	w.log.add("claim %s has %v", claim.Name, own)
@@ -200,8 +200,8 @@ func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// checkClaims checks that the claims of a pod that was bound are allocated on its node, and reserved
-// for it.
+// checkClaims checks that the claims of a pod that was bound are allocated on its node, and
+// reserved for it.
 func (w *World) checkClaims(bound *corev1.Pod) {
 	if time.Now().Before(w.excused) {
 		return
@@ -239,8 +239,8 @@ func (w *World) syncClaimLater(claim *resourcev1.ResourceClaim) {
 	})
 }
 
-// syncClaim releases a claim from pods that are gone, and then its devices, and deletes a claim whose
-// pod is gone.
+// syncClaim releases a claim from pods that are gone, and then its devices, and deletes a claim
+// whose pod is gone.
 func (w *World) syncClaim(claim *resourcev1.ResourceClaim) {
 	exists := map[types.UID]bool{}
 	for _, pod := range w.cluster.pods {

@@ -22,8 +22,8 @@ type groups struct {
 	templates map[string]*corev1.Pod
 	// plain are the groups whose pods only need resources.
 	plain map[string]bool
-	// broken are the groups that have lost a pod with a node, or whose minimum has changed. They may
-	// rest with fewer pods than they need.
+	// broken are the groups that have lost a pod with a node, or whose minimum has changed. They
+	// may rest with fewer pods than they need.
 	broken map[string]bool
 }
 

@@ -13,9 +13,9 @@ import (
 
 // Start runs the manager until ctx ends, also if that happens before the API server has answered.
 //
-// A manager whose context ends while it starts goes on to wait for its caches, with a goroutine that
-// spins, and never returns (kubernetes-sigs/controller-runtime#3440). So it starts as if its caches
-// had synced, and its context ends then.
+// A manager whose context ends while it starts goes on to wait for its caches, with a goroutine
+// that spins, and never returns (kubernetes-sigs/controller-runtime#3440). So it starts as if its
+// caches had synced, and its context ends then.
 func (m *Manager) Start(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -47,8 +47,8 @@ func (m *Manager) awaitStarted() {
 	}
 }
 
-// stoppableCache is the manager's cache. Its WaitForCacheSync, which only the manager calls, returns
-// true once the process stops.
+// stoppableCache is the manager's cache. Its WaitForCacheSync, which only the manager calls,
+// returns true once the process stops.
 type stoppableCache struct {
 	cache.Cache
 	stopping context.Context

@@ -90,8 +90,8 @@ func (q *Queue) unlistLocked(e *entry) {
 	}
 }
 
-// RepeatHeld makes ReportHeld report about a pod again, after a while, if it is still held: what was
-// written about it got lost.
+// RepeatHeld makes ReportHeld report about a pod again, after a while, if it is still held: what
+// was written about it got lost.
 func (q *Queue) RepeatHeld(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -96,8 +96,8 @@ func (e *Etcd) Compact(revision int64) {
 	})
 }
 
-// Restore gives all keys the values that they had at a revision, which must not have been compacted.
-// Revisions go on from the present one.
+// Restore gives all keys the values that they had at a revision, which must not have been
+// compacted. Revisions go on from the present one.
 func (e *Etcd) Restore(revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
