@@ -4,8 +4,8 @@
 // Package world simulates whole clusters, in a bubble of testing/synctest with a clock of its own:
 //
 //	actors --------------------> API server (package apiserver) --> etcd in memory (package etcd)
-//	(workloads, nodes, profiles,     ^
-//	kills, compaction, kubelets)     |
+//	(users, nodes, kubelets,         ^
+//	controllers, trouble)            |
 //	                              network: each request, answer and event of a watch is a
 //	                                 ^     message that the world delivers, late or not at all
 //	livesched, livesched, ... -------+
@@ -13,9 +13,8 @@
 // The livescheds are whole ones: manager, controllers, leader election, informers, loop, binding
 // and writers. Their metrics, their secure port and the webhook need sockets, and do not run.
 //
-// A world comes from a seed. It has a quiet minute, trouble, and a time to come to rest. Nodes must
-// never have more pods than fit. At rest, kube-scheduler must agree that pending pods fit nowhere,
-// caches and queues must be those of the API server, and one replica must lead.
+// A world comes from a seed. It has a quiet minute, and rounds of trouble, after each of which it
+// must come to rest. docs/simulation.md describes what happens and what must hold.
 //
 // Program replay fixes the random numbers that Go's runtime draws, and what else depends on how
 // fast the machine is. With it, the same command takes the same steps each time, whatever the
