@@ -25,8 +25,8 @@ var (
 // TestAWorldWithoutTrouble is what every run of the tests sees: three livescheds, pods and profiles
 // that come and go, and no faults.
 func TestAWorldWithoutTrouble(t *testing.T) {
-	result := Simulate(t, &Plan{Seed: 1, Replicas: 3, Nodes: 4, Rounds: 1, Minutes: 5,
-		Actors: map[string]int{"workloads": 10, "profiles": 30}})
+	result := Simulate(t, &Plan{Seed: 1, Replicas: 3, Nodes: 4, Rounds: 3, Minutes: 2,
+		Actors: map[string]int{"workloads": 10, "profiles": 10, "policies": 20}})
 	t.Log(result.Counts)
 	if result.Err != nil {
 		t.Fatal(result.Err)
