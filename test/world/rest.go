@@ -83,7 +83,13 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.fail("kube-scheduler does not decide about pod %s: %v", pod.Name, decision.Status)
 	case decision.Err == nil:
 		w.fail("pod %s is pending (%s), but fits on %s", pod.Name, condition.Message, decision.Host)
-	case decision.Nominating != nil && decision.Nominating.NominatedNodeName != "":
+	case decision.Nominating == nil || decision.Nominating.NominatedNodeName == "":
+	case len(pod.Spec.ResourceClaims) > 0:
+		// A pod that was rejected for another reason is not tried again when devices become free,
+		// though preemption, which could not help without these, could help then. kube-scheduler's
+		// queue does the same.
+		w.counts["could preempt since devices are free"]++
+	default:
 		w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, condition.Message,
 			decision.Nominating.NominatedNodeName)
 	}
