@@ -107,4 +107,150 @@ var mutants = []mutant{
 		after: `	case false:
 `,
 	},
+	{
+		name: "what happens during an attempt is forgotten",
+		file: "internal/scheduler/queue/move.go",
+		before: `	m.inFlight.record(m.event)
+`,
+		after: ``,
+	},
+	{
+		name: "the room of a pod that is not bound after all wakes nobody",
+		file: "internal/scheduler/binding/binding.go",
+		before: `		b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, nil)
+`,
+		after: ``,
+	},
+	{
+		name: "the reservations of a pod that is not bound after all stay",
+		file: "internal/scheduler/binding/binding.go",
+		before: `	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
+	if err`,
+		after: `	if err`,
+	},
+	{
+		name: "a pod that is not bound after all counts for its group",
+		file: "internal/scheduler/binding/binding.go",
+		before: `	b.Groups.Undo(pod)
+	c.Framework.Run`,
+		after: `	c.Framework.Run`,
+	},
+	{
+		name: "a process that stops takes the lease",
+		file: "internal/lease/lock.go",
+		before: `	case !l.held && l.stopping():
+		return ErrStopping
+`,
+		after: ``,
+	},
+	{
+		name: "a pod that is pending again, since etcd was restored, keeps its room",
+		file: "internal/scheduler/eventhandlers/pods.go",
+		before: `	case assigned(oldPod) && !assigned(newPod):
+`,
+		after: `	case false:
+`,
+	},
+	{
+		name: "the condition of a held pod is not written again",
+		file: "internal/scheduler/failure/status.go",
+		before: `		p.queue.RepeatHeld(pod.UID)
+`,
+		after: ``,
+	},
+	{
+		name: "the condition of a pod is not written again",
+		file: "internal/scheduler/failure/status.go",
+		before: `		p.queue.Move(klog.FromContext(ctx), eventStatusNotWritten, nil, pod, nil)
+`,
+		after: ``,
+	},
+	{
+		name: "devices that are given away are taken as free",
+		file: "internal/scheduler/devices/narrow.go",
+		before: `		c.of.index.setPending(uid, allocated)
+`,
+		after: ``,
+	},
+	{
+		name: "devices that were given away and are not used stay taken",
+		file: "internal/scheduler/devices/narrow.go",
+		before: `		c.of.index.endPending(uid)
+`,
+		after: ``,
+	},
+	{
+		name: "a pod with a nomination that is deleted wakes nobody",
+		file: "internal/scheduler/eventhandlers/pods.go",
+		before: `	case pod.Status.NominatedNodeName != "":
+		h.queue.NominationEnded(eventLogger(), pod)
+	}
+}
+`,
+		after: `	case pod.Status.NominatedNodeName != "":
+	}
+}
+`,
+	},
+	{
+		name: "a new leader does not wait for the claims of the last one",
+		file: "internal/scheduler/catchup/catchup.go",
+		before: `	return w.awaitAll(ctx, claims, missing)
+`,
+		after: `	return nil
+`,
+	},
+	{
+		name: "an assigned pod is not counted again after a relist",
+		file: "internal/scheduler/eventhandlers/pods.go",
+		before: `	if assigned(pod) {
+		h.assignedPodAdded(pod)
+`,
+		after: `	if assigned(pod) && pod.Status.Phase == corev1.PodPending {
+		h.assignedPodAdded(pod)
+`,
+	},
+	{
+		name: "the last good specs are forgotten at a restart",
+		file: "controllers/recall.go",
+		before: `	r.last.good = good
+	return nil
+`,
+		after: `	_ = good
+	return nil
+`,
+	},
+	{
+		name: "a status that could not be written is not written again",
+		file: "controllers/reporter.go",
+		before: `		queue.AddRateLimited(uid)
+`,
+		after: `		queue.Forget(uid)
+`,
+	},
+	{
+		name: "a status is not written again after a conflict",
+		file: "controllers/reporter.go",
+		before: `		queue.AddAfter(uid, staleRetry)
+`,
+		after: `		queue.Forget(uid)
+`,
+	},
+	{
+		name: "the room of a pod that its owner deletes while it is bound wakes nobody",
+		file: "internal/scheduler/eventhandlers/pods.go",
+		before: `	h.queue.Move(eventLogger(), schedframework.EventAssignedPodDelete, assumed, nil, nil)
+`,
+		after: ``,
+	},
+	{
+		name: "a pod that was bound although the answer got lost is taken as lost",
+		file: "internal/scheduler/binding/outcome.go",
+		before: `		return boundHere
+	}
+`,
+		after: `		return lost
+	}
+`,
+	},
 }
