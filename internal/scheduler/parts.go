@@ -234,6 +234,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 			AnnounceAfter: binding.DefaultAnnounceAfter,
 			Failures:      p.failures,
 			Groups:        groups,
+			Claims:        env.Devices,
 			Term:          cfg.Term,
 		},
 		Failures:  p.failures,

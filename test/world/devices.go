@@ -180,10 +180,9 @@ func devicesOf(claim *resourcev1.ResourceClaim) (devices []string) {
 	return devices
 }
 
-// checkAllocation checks that nobody else has the devices of a claim. If the answer to an
-// allocation gets lost, the plugin DynamicResources, which livesched runs unmodified, frees the
-// devices for the next pod before its informer tells that they are allocated. After such a fault,
-// the world only counts these cases.
+// checkAllocation checks that nobody else has the devices of a claim. Nothing prevents that if an
+// allocation is executed after its client has given up: after such a fault, the world only counts
+// these cases.
 func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
 	own := devicesOf(claim)
 	w.log.add("claim %s has %v", claim.Name, own)

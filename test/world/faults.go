@@ -120,7 +120,7 @@ func (w *World) strikes(f fault, x *exchange) bool {
 		return false
 	}
 	w.counts["fault: "+key]++
-	if x.message() == messageStatus {
+	if f == faultLate || f == faultKilled || f == faultTwice {
 		w.uncertain = time.Now()
 	}
 	w.log.add("fault %s: %v", f, x)

@@ -4,6 +4,7 @@
 package world
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,11 +16,11 @@ import (
 
 // checkRest checks what holds once the cluster has come to rest.
 func (w *World) checkRest() {
-	w.checkPending()
-	w.checkProfiles()
 	for _, r := range w.replicas {
 		w.checkCaches(r)
 	}
+	w.checkPending()
+	w.checkProfiles()
 	if leaders := w.leaders(); leaders != 1 {
 		w.fail("%d replicas lead", leaders)
 	}
@@ -60,7 +61,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 			w.counts["condition lost by a restore"]++ // livesched writes it again at its next attempt
 			return
 		}
-		w.fail("pod %s has no node, and no condition that says why", pod.Name)
+		w.fail("pod %s has no node, and no condition that says why%s", pod.Name, w.queued(pod))
 		return
 	}
 	condition := pod.Status.Conditions[i]
@@ -93,6 +94,25 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, condition.Message,
 			decision.Nominating.NominatedNodeName)
 	}
+}
+
+// queued describes where the queues of the replicas have a pod.
+func (w *World) queued(pod *corev1.Pod) (text string) {
+	for _, r := range w.replicas {
+		if r.manager == nil {
+			continue
+		}
+		parts, err := r.manager.Scheduler.Parts()
+		if err != nil {
+			continue
+		}
+		state, known := parts.Queue.Get(pod.UID)
+		assumed, err := parts.Cache.IsAssumedPod(pod)
+		text += fmt.Sprintf("; %s: queued %v, assumed %v (%v), %v since %v, attempts %d, %s %s", r.process.name, known,
+			assumed, err, state.Place, time.Since(state.Timestamp), state.Attempts, state.GatingPlugin,
+			state.GatingMessage)
+	}
+	return text
 }
 
 // checkCaches checks that a replica knows what the API server has.

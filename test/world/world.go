@@ -40,8 +40,8 @@ type World struct {
 	// term is who leads, and excused until when nodes may be over their resources.
 	term    term
 	excused time.Time
-	// uncertain is when a process may have learnt last that a write of a status failed, although
-	// the API server has executed it.
+	// uncertain is when a write may have been sent last that is executed after all others take it
+	// as failed.
 	uncertain time.Time
 	// troubled means that there were rounds with faults, or with processes that ended.
 	troubled bool

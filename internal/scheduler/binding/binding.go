@@ -46,6 +46,8 @@ type Binder struct {
 	Failures Failures
 	// Groups no longer counts pods of groups that were not bound. nil: there are no groups.
 	Groups *podgroup.Registry
+	// Claims has the resource claims that plugins see. nil: no plugin allocates devices.
+	Claims Claims
 	// Term is the term of this replica as the leader, nil without leader election.
 	Term *lease.Term
 }
@@ -220,6 +222,9 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
 	b.Groups.Undo(pod)
+	if status.Code() == fwk.Error {
+		b.keepDevices(ctx, pod)
+	}
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
 		// The API server has confirmed the pod in the meantime, on this or another node: it takes

@@ -14,10 +14,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// readTimeout bounds one try to read a pod whose binding failed.
+// readTimeout bounds one try to read a pod whose binding failed, or a claim of it.
 const readTimeout = 5 * time.Second
 
-// readBackoff is the time between tries to read the pod: it doubles up to the cap, and stays there.
+// readBackoff is the time between tries: it doubles up to the cap, and stays there.
 var readBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10, Cap: 2 * time.Second}
 
 // outcome is where a pod is after its binding cycle.
@@ -57,19 +57,28 @@ func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
 }
 
 // read reads the pod until there is an answer, none can be expected, or ctx ends.
-func (b *Binder) read(ctx context.Context, pod *corev1.Pod) (now *corev1.Pod, err error) {
+func (b *Binder) read(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return readUntilAnswered(ctx, klog.KObj(pod), func(ctx context.Context) (*corev1.Pod, error) {
+		return b.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	})
+}
+
+// readUntilAnswered reads an object of a pod whose binding cycle failed, until there is an answer,
+// none can be expected, or ctx ends.
+func readUntilAnswered[T any](ctx context.Context, pod klog.ObjectRef,
+	read func(context.Context) (T, error)) (now T, err error) {
 	failures := 0
 	waitErr := readBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		now, err = b.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		now, err = read(ctx)
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			return true, nil
 		}
 		if failures++; failures == readBackoff.Steps {
 			klog.FromContext(ctx).
-				Error(err, "The pod may be bound and keeps its room, but cannot be read; trying again", "pod",
-					klog.KObj(pod))
+				Error(err, "The pod keeps its room and devices, since what was written about it cannot be read; trying again",
+					"pod", pod)
 		}
 		return false, nil
 	})

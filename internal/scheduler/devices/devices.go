@@ -94,6 +94,15 @@ func (m *Managers) ClaimsOf(pod *corev1.Pod) ([]*resourcev1.ResourceClaim, bool)
 	return claims, true
 }
 
+// AssumeClaim makes plugins see a claim as the API server has it, before the informer does. It
+// returns an error if the claim is gone, or plugins see a later version.
+func (m *Managers) AssumeClaim(claim *resourcev1.ResourceClaim) error {
+	if m.DRA == nil {
+		return nil
+	}
+	return m.DRA.ResourceClaims().AssumeClaimAfterAPICall(claim)
+}
+
 // counting returns a handler that counts changes.
 func counting(n *atomic.Uint64) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{

@@ -123,6 +123,10 @@ func (c narrowableClaims) SignalClaimPendingAllocation(uid types.UID, allocated 
 	return err
 }
 
+// AssumedClaimRestore implements ResourceClaimTracker. It does nothing: what is assumed is what the
+// API server has answered, so what the informer has is older.
+func (narrowableClaims) AssumedClaimRestore(string, string) {}
+
 // MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker.
 func (c narrowableClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
 	c.of.pendingMu.Lock()

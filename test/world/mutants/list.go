@@ -132,8 +132,8 @@ var mutants = []mutant{
 		name: "a pod that is not bound after all counts for its group",
 		file: "internal/scheduler/binding/binding.go",
 		before: `	b.Groups.Undo(pod)
-	c.Framework.Run`,
-		after: `	c.Framework.Run`,
+`,
+		after: ``,
 	},
 	{
 		name: "a process that stops takes the lease",
@@ -252,5 +252,12 @@ var mutants = []mutant{
 		after: `		return lost
 	}
 `,
+	},
+	{
+		name: "devices are free for others once the answer to their allocation got lost",
+		file: "internal/scheduler/binding/binding.go",
+		before: `		b.keepDevices(ctx, pod)
+`,
+		after: ``,
 	},
 }

@@ -1,0 +1,48 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+// Claims has the resource claims that plugins see; see devices.Managers.
+type Claims interface {
+	// ClaimsOf returns the claims of a pod, or false if one is not known.
+	ClaimsOf(pod *corev1.Pod) ([]*resourcev1.ResourceClaim, bool)
+	// AssumeClaim makes plugins see a claim as the API server has it, before informers do.
+	AssumeClaim(claim *resourcev1.ResourceClaim) error
+}
+
+// keepDevices makes plugins see the devices of a pod as taken if the API server has stored that,
+// although PreBind failed: the answer may have been lost. Otherwise Unreserve would make the
+// devices free for the next pod before informers see the allocation. Like verify, it tries until
+// there is an answer, or ctx ends; meanwhile the allocation is pending, so nobody else gets the
+// devices.
+func (b *Binder) keepDevices(ctx context.Context, pod *corev1.Pod) {
+	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return
+	}
+	claims, _ := b.Claims.ClaimsOf(pod)
+	for _, claim := range claims {
+		if claim.Status.Allocation != nil {
+			continue // plugins see it already
+		}
+		now, err := readUntilAnswered(ctx, klog.KObj(pod), func(ctx context.Context) (*resourcev1.ResourceClaim, error) {
+			return b.Client.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
+		})
+		if err != nil || now.UID != claim.UID || now.Status.Allocation == nil {
+			continue
+		}
+		if err := b.Claims.AssumeClaim(now); err != nil {
+			// The informer has a newer version.
+			klog.FromContext(ctx).V(4).Info("Assuming an allocated claim failed", "claim", klog.KObj(now), "err", err)
+		}
+	}
+}

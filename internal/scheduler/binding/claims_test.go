@@ -1,0 +1,89 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// cachedClaims implements Claims.
+type cachedClaims struct {
+	*fixture
+	claim *resourcev1.ResourceClaim
+}
+
+func (c cachedClaims) ClaimsOf(*corev1.Pod) ([]*resourcev1.ResourceClaim, bool) {
+	return []*resourcev1.ResourceClaim{c.claim}, true
+}
+
+func (c cachedClaims) AssumeClaim(claim *resourcev1.ResourceClaim) error {
+	c.note("claim %s is allocated", claim.UID)
+	return nil
+}
+
+func TestDevicesStayTakenIfTheAnswerToTheirAllocationGetsLost(t *testing.T) {
+	broken := fwk.AsStatus(errors.New("connection reset by peer"))
+	unreserved := []string{"second unreserves, assumed", "first unreserves, assumed",
+		`failed: running PreBind plugin "first": connection reset by peer`}
+	for name, test := range map[string]struct {
+		uid              string
+		allocated, known bool
+		status           *fwk.Status
+		want             []string
+	}{
+		"the claim is allocated": {"a", true, false, broken,
+			append([]string{"read", "read", "claim a is allocated, assumed"}, unreserved...)},
+		"it is not":                      {"a", false, false, broken, append([]string{"read", "read"}, unreserved...)},
+		"another claim has its name":     {"b", true, false, broken, append([]string{"read", "read"}, unreserved...)},
+		"plugins know that it is":        {"a", true, true, broken, unreserved},
+		"the plugin has refused the pod": {"a", true, false, fwk.NewStatus(fwk.Unschedulable, "no"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.cycle.Pod.Pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+			claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "a"}}
+			allocation := &resourcev1.AllocationResult{}
+			if test.known {
+				claim.Status.Allocation = allocation
+			}
+			f.Claims = cachedClaims{f, claim}
+			client, reads := &fake.Clientset{}, 0
+			client.AddReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				f.log = append(f.log, "read")
+				if reads++; reads == 1 {
+					return true, nil, errors.New("connection reset by peer")
+				}
+				stored := claim.DeepCopy()
+				stored.UID = types.UID(test.uid)
+				if test.allocated {
+					stored.Status.Allocation = allocation
+				}
+				return true, stored, nil
+			})
+			f.Client = client
+			f.first.preBind = func(context.Context) *fwk.Status { return test.status }
+			f.Run(f.ctx, f.cycle)
+			if f.log[0] != "first prepares, assumed" {
+				t.Errorf("it began with %s", f.log[0])
+			}
+			f.log = f.log[1:]
+			if test.want != nil {
+				f.expectLog(test.want...)
+			} else if reads > 0 {
+				t.Error("the claim was read")
+			}
+		})
+	}
+}
