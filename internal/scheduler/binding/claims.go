@@ -34,9 +34,10 @@ func (b *Binder) keepDevices(ctx context.Context, pod *corev1.Pod) {
 		if claim.Status.Allocation != nil {
 			continue // plugins see it already
 		}
-		now, err := readUntilAnswered(ctx, klog.KObj(pod), func(ctx context.Context) (*resourcev1.ResourceClaim, error) {
+		read := func(ctx context.Context) (*resourcev1.ResourceClaim, error) {
 			return b.Client.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
-		})
+		}
+		now, err := readUntilAnswered(ctx, klog.KObj(pod), read)
 		if err != nil || now.UID != claim.UID || now.Status.Allocation == nil {
 			continue
 		}
