@@ -78,7 +78,7 @@ func (w *World) send(x *exchange) {
 		executed := w.faults.IntN(2) == 0
 		w.killProcess(x.from)
 		if executed {
-			w.later(x, w.latency(x), func() { w.network.execute(x) })
+			w.later(x, w.latency(x), func() { w.executeUnanswered(x) })
 		}
 	default:
 		w.later(x, w.latency(x), func() { w.execute(x) })
@@ -93,7 +93,7 @@ func (w *World) execute(x *exchange) {
 	a, s := w.network.execute(x)
 	w.executed(x, a)
 	if x.isWrite() && w.strikes(faultTwice, x) {
-		w.later(x, w.latency(x), func() { w.executed(x, w.repeat(x)) })
+		w.later(x, w.latency(x), func() { w.executeUnanswered(x) })
 	}
 	switch {
 	case w.strikes(faultLostAnswer, x):
@@ -114,10 +114,10 @@ func (w *World) execute(x *exchange) {
 	}
 }
 
-// repeat executes a write again.
-func (w *World) repeat(x *exchange) answer {
+// executeUnanswered lets the API server handle a request whose client waits for no answer.
+func (w *World) executeUnanswered(x *exchange) {
 	a, _ := w.network.execute(x)
-	return a
+	w.executed(x, a)
 }
 
 // executed notes what the API server has answered.

@@ -96,7 +96,7 @@ func (w *World) changeProfiles(r *rand.Rand) {
 }
 
 // newPolicy returns the spec of a policy that lets pods wait for an event for as long as a world
-// lasts: patience would hide that an event wakes no pod.
+// lasts: a retry without an event would hide that an event wakes no pod.
 func newPolicy(r *rand.Rand) (spec v1alpha1.SchedulingPolicySpec) {
 	mustUnmarshal(fmt.Sprintf(`{podMaxInUnschedulablePods: 1000h, podInitialBackoff: %s, podMaxBackoff: %s,
 percentageOfNodesToScore: %d, parallelism: %d, revisionHistoryLimit: %d}`,

@@ -38,7 +38,8 @@ type Result struct {
 }
 
 // calm is how long the cluster has, after the trouble, to come to rest. It is shorter than the time
-// after which livesched tries each pending pod again, whatever has happened: see patient.
+// after which livesched tries each pending pod again by default, whatever has happened: see
+// newPolicy.
 const calm = 4 * time.Minute
 
 // Simulate runs the world of a plan to its end.

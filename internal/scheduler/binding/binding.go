@@ -221,10 +221,10 @@ func (b *Binder) bound(ctx context.Context, c *Cycle) {
 func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
-	b.Groups.Undo(pod)
 	if status.Code() == fwk.Error {
 		b.keepDevices(ctx, pod)
 	}
+	b.Groups.Undo(pod)
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
 		// The API server has confirmed the pod in the meantime, on this or another node: it takes

@@ -77,7 +77,8 @@ func readUntilAnswered[T any](ctx context.Context, pod klog.ObjectRef,
 		}
 		if failures++; failures == readBackoff.Steps {
 			klog.FromContext(ctx).
-				Error(err, "The pod keeps its room and devices, since it is unknown what was written; trying again", "pod", pod)
+				Error(err, "The pod keeps its room and devices, since it is unknown what was written; trying again",
+					"pod", pod)
 		}
 		return false, nil
 	})

@@ -56,3 +56,19 @@ func TestClaimsOf(t *testing.T) {
 		}
 	}
 }
+
+// TestDevicesThatWereAssumedStayTakenAfterUnreserve makes the calls of a failed binding cycle whose
+// allocation the API server has stored.
+func TestDevicesThatWereAssumedStayTakenAfterUnreserve(t *testing.T) {
+	m := newManaged(t)
+	claims := m.process.DRA.ResourceClaims()
+	stored := allocate(claimOf("free"), "free")
+	m.must(claims.SignalClaimPendingAllocation("free", stored))
+	stored.ResourceVersion = "2"
+	m.must(m.process.AssumeClaim(stored))
+	if !claims.MaybeRemoveClaimPendingAllocation("free", false) {
+		t.Fatal("no allocation was pending")
+	}
+	claims.AssumedClaimRestore("default", "free")
+	m.expect("after Unreserve", m.process, "free", "taken")
+}
