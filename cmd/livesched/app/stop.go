@@ -31,7 +31,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		close(m.stopping)
 		select {
 		case <-starts:
-			m.awaitStarted()
+			m.awaitStarted(running)
 		case <-running.Done(): // it could not start
 		}
 		stop()
@@ -39,11 +39,22 @@ func (m *Manager) Start(ctx context.Context) error {
 	return m.Manager.Start(running)
 }
 
-// awaitStarted waits until the manager has started: while it starts, it accepts no Runnable.
-func (m *Manager) awaitStarted() {
-	nothing := everywhere(func(context.Context) error { return nil })
-	if err := m.Add(nothing); err != nil {
+// awaitStarted waits until the manager has started: while it starts, it accepts no Runnable. It
+// returns once its own Runnable has run, because a manager that stops with one that it has accepted
+// and not yet started logs an error.
+func (m *Manager) awaitStarted(running context.Context) {
+	runs := make(chan struct{})
+	err := m.Add(everywhere(func(context.Context) error {
+		close(runs)
+		return nil
+	}))
+	if err != nil {
 		m.GetLogger().V(4).Info("The manager has stopped already", "err", err)
+		return
+	}
+	select {
+	case <-runs:
+	case <-running.Done(): // it has stopped by itself
 	}
 }
 

@@ -5,11 +5,18 @@ package app
 
 import (
 	"context"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // unsyncedCache is a cache whose API server does not answer.
@@ -40,5 +47,46 @@ func TestTheWaitForTheCacheEndsWithTheProcess(t *testing.T) {
 	c := &stoppableCache{unsyncedCache{}, t.Context()}
 	if c.WaitForCacheSync(canceled) {
 		t.Error("a cache that has not synced is reported as synced, although the process goes on")
+	}
+}
+
+// syncedCache is a cache without informers.
+type syncedCache struct{ cache.Cache }
+
+func (syncedCache) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (syncedCache) WaitForCacheSync(context.Context) bool { return true }
+
+func TestAManagerThatStopsLogsNoError(t *testing.T) {
+	for range 50 {
+		errors := make(chan string, 10)
+		log := funcr.New(func(_, line string) {
+			if strings.Contains(line, `"error"`) {
+				errors <- line
+			}
+		}, funcr.Options{})
+		mgr, err := ctrl.NewManager(&rest.Config{Host: "127.0.0.1:1"}, ctrl.Options{
+			Logger:  log,
+			Metrics: server.Options{BindAddress: "0"},
+			MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+				return meta.NewDefaultRESTMapper(nil), nil
+			},
+			NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) { return syncedCache{}, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop() // before it starts
+		m := &Manager{Manager: mgr, stopping: make(chan struct{})}
+		if err := m.Start(ctx); err != nil {
+			t.Errorf("a manager that is stopped returns %v", err)
+		}
+		if len(errors) > 0 {
+			t.Fatalf("logged as an error: %s", <-errors)
+		}
 	}
 }
