@@ -97,7 +97,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	mgr, err := ctrl.NewManager(restConfig, election.configure(ctrl.Options{
 		Scheme:                 scheme,
 		Cache:                  informers.CacheOptions(scheme, o.TrimBoundPods),
-		NewCache:               newStoppableCache(stopping),
+		NewCache:               newManagerCache(stopping),
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -58,25 +59,38 @@ func (m *Manager) awaitStarted(running context.Context) {
 	}
 }
 
-// stoppableCache is the manager's cache. Its WaitForCacheSync, which only the manager calls,
-// returns true once the process stops.
-type stoppableCache struct {
+// managerCache is the manager's cache, whose WaitForCacheSync does not wait in vain.
+//
+// The cache's own waits for all informers that exist when it is called. One that is removed before
+// it has synced, or that livesched may not list, would keep a controller from starting for good.
+// WaitForCacheSync is safe for concurrent use.
+type managerCache struct {
 	cache.Cache
 	stopping context.Context
+	synced   atomic.Bool // once all informers from before the start have
 }
 
-// newStoppableCache returns a constructor of caches.
-func newStoppableCache(stopping <-chan struct{}) cache.NewCacheFunc {
+// newManagerCache returns a constructor of caches.
+func newManagerCache(stopping <-chan struct{}) cache.NewCacheFunc {
 	return func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 		c, err := cache.New(config, options)
-		return &stoppableCache{c, wait.ContextForChannel(stopping)}, err
+		return &managerCache{Cache: c, stopping: wait.ContextForChannel(stopping)}, err
 	}
 }
 
-// WaitForCacheSync waits until the informers have synced, or the process stops.
-func (c *stoppableCache) WaitForCacheSync(ctx context.Context) bool {
+// WaitForCacheSync waits until the cache has started and the informers from before have synced, or
+// the process stops: then it returns true, too. The manager calls it first. The controllers' event
+// sources call it later, and wait for their own informers themselves.
+func (c *managerCache) WaitForCacheSync(ctx context.Context) bool {
+	if c.synced.Load() || c.stopping.Err() != nil {
+		return true
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.stopping, cancel)()
-	return c.Cache.WaitForCacheSync(ctx) || c.stopping.Err() != nil
+	if c.Cache.WaitForCacheSync(ctx) {
+		c.synced.Store(true)
+		return true
+	}
+	return c.stopping.Err() != nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +31,7 @@ func (unsyncedCache) WaitForCacheSync(ctx context.Context) bool {
 func TestTheWaitForTheCacheEndsWithTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopping := make(chan struct{})
-		c := &stoppableCache{unsyncedCache{}, wait.ContextForChannel(stopping)}
+		c := &managerCache{Cache: unsyncedCache{}, stopping: wait.ContextForChannel(stopping)}
 		synced := make(chan bool, 1)
 		go func() { synced <- c.WaitForCacheSync(t.Context()) }()
 		synctest.Wait()
@@ -44,9 +45,22 @@ func TestTheWaitForTheCacheEndsWithTheProcess(t *testing.T) {
 	})
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := &stoppableCache{unsyncedCache{}, t.Context()}
+	c := &managerCache{Cache: unsyncedCache{}, stopping: t.Context()}
 	if c.WaitForCacheSync(canceled) {
 		t.Error("a cache that has not synced is reported as synced, although the process goes on")
+	}
+}
+
+func TestAnInformerThatNeverSyncsDoesNotKeepControllersFromStarting(t *testing.T) {
+	c := &managerCache{Cache: syncedCache{}, stopping: t.Context()}
+	if !c.WaitForCacheSync(t.Context()) { // the manager's
+		t.Fatal("the cache has not synced")
+	}
+	c.Cache = unsyncedCache{} // there is a new informer, which does not
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if !c.WaitForCacheSync(soon) {
+		t.Error("a controller waits for the informer of somebody else")
 	}
 }
 
