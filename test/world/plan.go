@@ -19,6 +19,8 @@ type Plan struct {
 	// Rounds are times of trouble, each followed by a time without, in which the cluster must come
 	// to rest. The trouble lasts for up to Minutes.
 	Rounds, Minutes int
+	// Night are the hours without trouble after the rounds.
+	Night int `json:",omitempty"`
 	// Faults are how many of a thousand messages suffer: see faultRates.
 	Faults map[string]int `json:",omitempty"`
 	// Actors act every so many seconds, on average.
@@ -46,6 +48,9 @@ func NewPlan(seed uint64) *Plan {
 		if p.Actors[rare] > 0 {
 			p.Actors[rare] += 120
 		}
+	}
+	if r.IntN(8) == 0 {
+		p.Night = 1 + r.IntN(6)
 	}
 	return p
 }

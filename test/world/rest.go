@@ -66,8 +66,8 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	}
 	condition := pod.Status.Conditions[i]
 	w.log.add("pod %s is pending: %s: %s", pod.Name, condition.Reason, condition.Message)
-	if node := pod.Status.NominatedNodeName; node != "" {
-		w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, condition.Message, node)
+	if w.overwritten[fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/status", pod.Namespace, pod.Name)] {
+		w.counts["condition of another process"]++
 		return
 	}
 	waits := w.waits(pod) || w.lacksClaim(pod)
@@ -77,7 +77,12 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		return
 	}
 	if waits {
-		return // see checkGroups for pods of groups
+		// It may still be nominated: only an attempt ends that. See checkGroups for pods of groups.
+		return
+	}
+	if node := pod.Status.NominatedNodeName; node != "" {
+		w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, condition.Message, node)
+		return
 	}
 	switch decision := judge.decide(pod); {
 	case decision.Err == nil && decision.Host == "":

@@ -94,6 +94,7 @@ func (w *World) play() {
 			return
 		}
 	}
+	w.playNight()
 }
 
 // playRound lets things go wrong for a while, and checks that the cluster comes to rest afterwards.

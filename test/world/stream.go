@@ -35,6 +35,8 @@ type stream struct {
 	// delivered is what the client has not read yet, and err is returned once it has.
 	delivered []byte
 	err       error
+	// detach ends the wait for the end of the request's context.
+	detach func() bool
 	// ready has a value if delivered or err has changed.
 	ready chan struct{}
 }
@@ -45,7 +47,9 @@ func newStream(n *network, of *exchange, response *http.Response, cancel context
 	n.streams = append(n.streams, s)
 	n.mu.Unlock()
 	go s.read(response.Body, strings.Contains(response.Header.Get("Content-Type"), "protobuf"))
-	context.AfterFunc(of.req.Context(), func() { s.end(of.req.Context().Err()) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detach = context.AfterFunc(of.req.Context(), func() { s.end(of.req.Context().Err()) })
 	return s
 }
 
@@ -102,14 +106,16 @@ func (s *stream) deliver(frame []byte) {
 	}
 }
 
-// end ends the stream, for the client and for the API server.
+// end ends the stream, for the client and for the API server. It may be called more than once.
 func (s *stream) end(err error) {
 	s.mu.Lock()
 	if s.err == nil {
 		s.err = err
 		s.signal()
 	}
+	detach := s.detach
 	s.mu.Unlock()
+	detach()
 	s.cancel()
 	n := s.network
 	n.mu.Lock()

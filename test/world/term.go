@@ -22,6 +22,9 @@ func (w *World) noteTerm(x *exchange) {
 	switch x.message() {
 	case messageLease:
 		if bytes.Contains(x.body, []byte(x.from.name)) {
+			if w.term.holder != x.from {
+				w.log.add("%s has the lease", x.from.name)
+			}
 			w.term = term{true, x.from, x.sent}
 		} else { // it was released
 			w.term = term{known: true}
@@ -32,6 +35,10 @@ func (w *World) noteTerm(x *exchange) {
 		if w.term.holder != x.from {
 			w.excuse("a binding came late")
 		}
+	case messageStatus:
+		// Nor does anything protect the condition that the leader has written. The leader writes it
+		// again after its next attempt.
+		w.overwritten[x.req.URL.Path] = w.term.known && w.term.holder != x.from
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -30,11 +31,14 @@ func (t *transcript) add(format string, args ...any) {
 	t.lines = append(t.lines, fmt.Sprintf("%12.6f ", time.Since(t.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// exchange adds a request and its answer.
+// exchange adds a request and its answer, but not that a lease was renewed, or that an API is not
+// served.
 func (t *transcript) exchange(x *exchange, a answer) {
 	switch {
 	case a.err != nil:
 		t.add("%v: %v", x, a.err)
+	case x.message() == messageLease && a.response.StatusCode == http.StatusOK:
+	case a.response.StatusCode == http.StatusNotFound && strings.Count(x.req.URL.Path, "/") == 3:
 	default:
 		t.add("%v: %d %s", x, a.response.StatusCode, printable(x.body))
 	}

@@ -40,6 +40,8 @@ type World struct {
 	// term is who leads, and excused until when nodes may be over their resources.
 	term    term
 	excused time.Time
+	// overwritten has the paths of status that a process wrote last which does not lead.
+	overwritten map[string]bool
 	// uncertain is when a write may have been sent last that is executed after all others take it
 	// as failed.
 	uncertain time.Time
@@ -60,7 +62,7 @@ type World struct {
 // New returns a world with an API server and no replicas. Call it in a bubble.
 func New(ctx context.Context, plan *Plan) (*World, error) {
 	w := &World{ctx: ctx, plan: plan, etcd: etcd.New(), log: newTranscript(), counts: counts{},
-		streams: map[string]*rand.Rand{}}
+		overwritten: map[string]bool{}, streams: map[string]*rand.Rand{}}
 	server, err := apiserver.New(ctx, w.etcd, definitions()...)
 	if err != nil {
 		return nil, err

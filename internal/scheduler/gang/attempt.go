@@ -98,6 +98,8 @@ type Attempt struct {
 	// Unfinished means that it was too much work to try all domains: Place goes on with the next
 	// one when it is called again.
 	Unfinished bool
+	// Ordered means that Place has placed the members in the order that Preempt found.
+	Ordered bool
 
 	// placed are the members that have a node, in the order in which they got it.
 	placed []int
@@ -107,7 +109,8 @@ type Attempt struct {
 	victims *preemption.Victims
 	// wanted is known once a domain was looked for.
 	wanted *podgroup.Wanted
-	// all are the indexes of the members, and tree is the branch of all of Tree, once known.
+	// all are the indexes of the members, in the order in which they are placed, and tree is the
+	// branch of all of Tree, once known.
 	all  []int
 	tree *branch
 }
@@ -124,6 +127,7 @@ const (
 func (a *Attempt) Place(ctx context.Context) bool {
 	a.Outcomes = make([]Outcome, len(a.Members))
 	a.work, a.Unfinished = maxWork, false
+	a.all, a.Ordered = a.Memory.takeOrder(a.Group.Key, a.Members)
 	domains := a.domains()
 	first := a.Memory.place.take(a.Group.Key, domains)
 	for i := first; i < len(domains); i++ {

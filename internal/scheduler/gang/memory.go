@@ -4,8 +4,10 @@
 package gang
 
 import (
+	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -24,6 +26,36 @@ type Memory struct {
 	// place and evict have the domains with which the next attempts begin to place groups, and to
 	// look for victims.
 	place, evict bookmarks
+	// orders are the orders in which the members of groups got nodes when victims were looked for,
+	// and none were needed.
+	orders map[podgroup.Key][]types.UID
+}
+
+// setOrder lets the next attempt at a group begin with some members, in this order.
+func (m *Memory) setOrder(group podgroup.Key, members []types.UID) {
+	if m.orders == nil || len(m.orders) >= maxGroups { // most are gone
+		m.orders = map[podgroup.Key][]types.UID{}
+	}
+	m.orders[group] = members
+}
+
+// takeOrder returns the indexes of members in the order that was set, and forgets it. known is
+// false if none was.
+func (m *Memory) takeOrder(group podgroup.Key, members []fwk.PodInfo) (order []int, known bool) {
+	first, known := m.orders[group]
+	delete(m.orders, group)
+	order = make([]int, len(members))
+	for i := range order {
+		order[i] = i
+	}
+	rank := map[types.UID]int{}
+	for i, uid := range first {
+		rank[uid] = i - len(first) // before those that have none
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank[members[a].GetPod().UID], rank[members[b].GetPod().UID])
+	})
+	return order, known
 }
 
 // bookmarks are domains that groups begin with.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -21,8 +22,8 @@ import (
 
 // Plan is how a group gets nodes after evictions.
 type Plan struct {
-	// Trial has the victims. There are none if other draws among nodes of equal score have let the
-	// group fit.
+	// Trial has the victims. There are none if the group fits in another order of its members, or
+	// with other draws among nodes of equal score.
 	Trial *preemption.GroupTrial
 	// Domain is where the members get nodes, and Nodes are these, "" for members without one.
 	Domain podgroup.Domain
@@ -127,6 +128,7 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 		}
 		if best != nil && best.Trial.Empty() {
 			a.Memory.place.set(a.Group.Key, domain)
+			a.Memory.setOrder(a.Group.Key, a.placedPods())
 			return best, nil
 		}
 	}
@@ -136,6 +138,14 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 	a.reprieve(ctx, best)
 	a.evictForRest(ctx, best)
 	return best, nil
+}
+
+// placedPods returns the members that have a node, in the order in which they got it.
+func (a *Attempt) placedPods() (pods []types.UID) {
+	for _, i := range a.placed {
+		pods = append(pods, a.Members[i].GetPod().UID)
+	}
+	return pods
 }
 
 // planIn returns how enough members get nodes in a domain, nil if they do not. If a dry run for

@@ -6,6 +6,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,9 @@ import (
 // the claims in the state of the attempt. Since the allocation is written only when the pods are
 // bound, other pods wait for it.
 
+// releasePause is the time between attempts to release devices.
+const releasePause = time.Second
+
 // releaseClaims gives up allocations that keep the group from a node, and the reservations of
 // claims for a group of which no pod has a node: another attempt may allocate other devices. The
 // change of a claim begins it.
@@ -40,7 +44,7 @@ func (g *groupCycle) releaseClaims(ctx context.Context) {
 	}
 	if err := releaseClaims(ctx, g.Profile, g.state, &g.Group, pods); err != nil {
 		g.Why.Message += "; releasing devices: " + err.Error()
-		g.retry = true
+		g.tryLater(releasePause)
 	}
 }
 

@@ -6,6 +6,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -35,6 +36,15 @@ func (g *groupCycle) makeRoom(ctx context.Context) {
 	g.reserve(ctx)
 }
 
+// luckPause is how long a group waits that may fit with other draws among nodes of equal score.
+const luckPause = 10 * time.Second
+
+// tryLater lets the group be tried again after a time.
+func (g *groupCycle) tryLater(after time.Duration) {
+	g.Why.Message += fmt.Sprintf("; trying again in %v", after)
+	g.loop.Queue.RetryGroupAt(g.Group.Key, g.loop.Clock.Now().Add(after))
+}
+
 // clearNominations lets the members be given back without the nodes that they are nominated for.
 func (g *groupCycle) clearNominations() {
 	for _, m := range g.members {
@@ -59,8 +69,12 @@ func (g *groupCycle) preempt(ctx context.Context) bool {
 		return message == preemption.VictimsTerminating
 	case plan == nil:
 		return false
+	case plan.Trial.Empty() && g.Ordered:
+		// It did not fit in the order that the last attempt found. At once, it would be tried for
+		// ever, and nothing else.
+		g.tryLater(luckPause)
 	case plan.Trial.Empty():
-		g.retry = true // the next attempt begins in the domain where it fits
+		g.retry = true // the next attempt begins in the domain where it fits, in the order in which it does
 	default:
 		g.nominate(plan.Nodes)
 		g.Why.Message += fmt.Sprintf("; preemption: evicting %d pods", plan.Trial.Preempt(plan.Preemptor))

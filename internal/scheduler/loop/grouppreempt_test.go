@@ -640,3 +640,40 @@ func TestRandomGroupsPreempt(t *testing.T) {
 		})
 	}
 }
+
+// addDependent adds a group of two pods of which the first one in the queue fits only beside the
+// other one, on a cluster where groups look for victims.
+func (w *groupWorld) addDependent() {
+	w.addNode("n1", "4")
+	w.addNode("n2", "1")
+	w.addRunning("less-important", "n2", "1", 0)
+	w.setMinMember(2)
+	w.addPod("m0", "1", withPriority(100), objects.Near("leads", "yes"))
+	w.addPod("m1", "1", withPriority(100), objects.Labelled("leads", "yes"))
+}
+
+func TestAGroupIsPlacedInTheOrderInWhichItFits(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addDependent()
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.cluster.Requests.Deleted()).To(BeZero())
+	w.Expect(w.end(w.schedule())).To(ConsistOf("m0", "m1"), "it is tried again at once")
+}
+
+func TestAGroupThatMayFitInAnotherOrderIsNotTriedForEver(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addDependent()
+	w.Expect(w.schedule()).To(BeEmpty())
+	// The order that was found is of no use for another pod.
+	for _, pod := range w.cluster.Queue.Pods() {
+		if pod.Pod.Name == "m1" {
+			w.cluster.Queue.Delete(logr.Discard(), pod.Pod)
+			w.Expect(w.objects.Remove(pod.Pod)).To(Succeed())
+		}
+	}
+	w.addPod("m1", "1", withPriority(100), objects.Labelled("leads", "yes"), func(pod *corev1.Pod) { pod.UID = "new" })
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.reasons["m0"]).To(ContainSubstring("trying again in 10s"))
+	w.Expect(w.cluster.Queue.Counts().Unschedulable).To(Equal(2))
+	w.Expect(w.tryAgain()).To(ConsistOf("m0", "m1"), "in the order that was found for them")
+}

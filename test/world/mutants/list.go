@@ -20,7 +20,7 @@ var mutants = []mutant{
 		file: "internal/scheduler/binding/binding.go",
 		before: `	if became == lost {
 `,
-		after: `	if became != 0 {
+		after: `	if became != boundHere {
 `,
 	},
 	{

@@ -1,0 +1,101 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// playNight lets hours pass without trouble, in which pods come and go. What livesched holds must
+// not grow.
+func (w *World) playNight() {
+	hours := w.plan.Night
+	if hours == 0 || w.failure != nil {
+		return
+	}
+	w.log.add("the night begins")
+	w.passHours(1)
+	before := w.measure()
+	w.passHours(hours)
+	if w.failure != nil {
+		return
+	}
+	after := w.measure()
+	w.log.add("after the first hour: %v", before)
+	w.log.add("after the night: %v", after)
+	if after.goroutines > before.goroutines+maxMoreGoroutines || after.bytes > before.bytes+maxMoreBytes {
+		w.fail("there were %v, and %v after %d hours without trouble", before, after, hours)
+	}
+}
+
+// What livesched holds differs a little: windows of time fill, and maps and buffers grow to the
+// size that they need.
+const (
+	maxMoreGoroutines = 20
+	maxMoreBytes      = 4 << 20
+)
+
+// passHours lets hours pass, deletes all pods, and checks that the cluster comes to rest. What is
+// old disappears as in a real cluster.
+func (w *World) passHours(hours int) {
+	for range hours {
+		end := time.Now().Add(time.Hour)
+		w.startActors(map[string]int{"workloads": 120}, end)
+		for time.Now().Before(end) && w.failure == nil {
+			w.RunUntil(time.Now().Add(5*time.Minute), nil)
+			w.forget()
+		}
+		w.expireEvents()
+	}
+	for _, pod := range sorted(w.cluster.pods) {
+		w.deletePod(pod)
+	}
+	w.RunUntil(time.Now().Add(calm), nil)
+	if w.failure == nil {
+		w.checkRest()
+	}
+	w.expireEvents()
+	w.forget()
+}
+
+// forget makes etcd forget its history, as API servers do every five minutes.
+func (w *World) forget() {
+	w.observe()
+	w.etcd.Compact(w.cluster.revision)
+	w.cluster.oldest = w.cluster.revision
+}
+
+// expireEvents deletes the Events, which have a time to live of an hour.
+func (w *World) expireEvents() {
+	for _, namespace := range []string{metav1.NamespaceDefault, ownNamespace} {
+		w.must(w.cluster.kube.EventsV1().Events(namespace).DeleteCollection(w.ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{}))
+	}
+}
+
+// held is what the process of the world holds.
+type held struct {
+	goroutines int
+	bytes      int
+}
+
+func (h held) String() string { return fmt.Sprintf("%d goroutines, %d KiB", h.goroutines, h.bytes>>10) }
+
+// measure returns what the process holds, without the transcript.
+func (w *World) measure() held {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	own := 0
+	for _, line := range w.log.lines {
+		own += len(line) + int(unsafe.Sizeof(line))
+	}
+	return held{runtime.NumGoroutine(), int(m.HeapAlloc) - own}
+}
