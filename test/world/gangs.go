@@ -33,6 +33,9 @@ type gangs struct {
 	disturbed map[string]bool
 	// unwritten are the PodGroups of Kubernetes of which a write of the status failed or was late.
 	unwritten map[string]bool
+	// adopted are the PodGroups of Kubernetes that were created when pods of the group may have had
+	// nodes.
+	adopted map[string]bool
 	// bound is when a pod of a group was bound last, and complete are the groups that had enough of
 	// them.
 	bound    map[string]time.Time
@@ -41,7 +44,8 @@ type gangs struct {
 
 func newGangs() *gangs {
 	return &gangs{templates: map[string]*corev1.Pod{}, plain: map[string]bool{}, broken: map[string]bool{},
-		disturbed: map[string]bool{}, unwritten: map[string]bool{}, bound: map[string]time.Time{}, complete: map[string]bool{}}
+		disturbed: map[string]bool{}, unwritten: map[string]bool{}, adopted: map[string]bool{},
+		bound: map[string]time.Time{}, complete: map[string]bool{}}
 }
 
 // groupOf returns the name of the group of a pod, "" if it has none. The field counts, not the

@@ -6,6 +6,7 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -110,7 +111,7 @@ func (w *World) restorePodGroup(r *rand.Rand) {
 	for _, pod := range sorted(w.cluster.pods) {
 		name := groupOf(pod)
 		if _, exists := w.least(name); strings.HasPrefix(name, podGroupName) && !exists {
-			w.cluster.gangs.broken[name] = true
+			w.cluster.gangs.broken[name], w.cluster.gangs.adopted[name] = true, true
 			w.createPodGroup(r, name, 1+r.IntN(4))
 			return
 		}
@@ -155,33 +156,41 @@ func (w *World) releasePodGroup(name string) {
 
 // checkConditions checks that the PodGroups of Kubernetes say whether they were scheduled.
 func (w *World) checkConditions() {
+	gangs := w.cluster.gangs
 	for _, group := range sorted(w.cluster.podGroups) {
-		gangs := w.cluster.gangs
-		if gangs.disturbed[group.Name] || gangs.unwritten[group.Name] || group.CreationTimestamp.Time.Before(w.restored) {
+		if gangs.disturbed[group.Name] || gangs.unwritten[group.Name] ||
+			group.CreationTimestamp.Time.Before(w.restored) {
 			continue
 		}
 		w.counts["conditions of groups"]++
-		g := w.gang(group.Name)
-		if err := g.checkCondition(group.Status.Conditions); err != nil {
-			w.fail("group %s has %d of %d pods, %d are pending: %v", g.name, g.bound, g.least, len(g.pending), err)
+		if g := w.gang(group.Name); g != nil {
+			if err := g.checkCondition(group); err != nil {
+				w.fail("group %s has %d of %d pods, %d are pending: %v", g.name, g.bound, g.least, len(g.pending), err)
+			}
 		}
 	}
 }
 
-func (g *gang) checkCondition(conditions []metav1.Condition) error {
-	condition := meta.FindStatusCondition(conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
-	complete := g.world.cluster.gangs.complete[g.name]
+// checkCondition checks the condition of a PodGroup. livesched writes it when it has tried to place
+// pods, or has seen that they wait for the group.
+func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
+	gangs := g.world.cluster.gangs
+	condition := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+	tried := len(g.pending) > 0 && !slices.ContainsFunc(g.pending, g.world.lacksClaim)
+	// A PodGroup that was created when its pods had nodes has not been placed.
+	placed := g.bound > 0 && g.bound >= g.least && !gangs.adopted[g.name]
 	switch {
-	case condition == nil && g.bound == 0 && len(g.pending) == 0:
 	case condition == nil:
-		return fmt.Errorf("it has no condition")
+		if tried || placed {
+			return fmt.Errorf("it has no condition")
+		}
 	case condition.Status == metav1.ConditionTrue:
-		if !complete {
+		if !gangs.complete[g.name] {
 			return fmt.Errorf("it was never complete, but its condition is %+v", *condition)
 		}
 	case condition.Reason != schedulingv1beta1.PodGroupReasonUnschedulable || condition.Message == "":
 		return fmt.Errorf("its condition is %+v", *condition)
-	case g.bound > 0 && g.bound >= g.least:
+	case placed:
 		return fmt.Errorf("it is complete, but its condition is %+v", *condition)
 	}
 	return nil
