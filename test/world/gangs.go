@@ -196,9 +196,12 @@ func (g *gang) check(judge *judge) {
 	if g.bound >= g.least {
 		return // its other pods are like pods without a group
 	}
-	if g.bound > 0 && !w.cluster.gangs.broken[g.name] && !w.cluster.gangs.disturbed[g.name] {
-		w.fail("group %s rests with %d of %d pods", g.name, g.bound, g.least)
-		return
+	if g.bound > 0 {
+		if !w.cluster.gangs.broken[g.name] && !w.cluster.gangs.disturbed[g.name] {
+			w.fail("group %s rests with %d of %d pods", g.name, g.bound, g.least)
+			return
+		}
+		w.counts["groups with too few pods"]++
 	}
 	// Pods that only need resources are alike: in which order they are placed does not matter.
 	if g.bound+len(g.pending) < g.least || !w.cluster.gangs.plain[g.name] {
