@@ -31,7 +31,8 @@ type gangs struct {
 	// failed or was late, or the process ended or had no API server at that time. Bindings that
 	// fail are tried again one by one, when others may have taken the room.
 	disturbed map[string]bool
-	// unwritten are the PodGroups of Kubernetes of which a write of the status failed or was late.
+	// unwritten are the PodGroups of Kubernetes of which a write of the status failed, was late, or
+	// may have been lost with its process.
 	unwritten map[string]bool
 	// adopted are the PodGroups of Kubernetes that were created when pods of the group may have had
 	// nodes.
@@ -140,21 +141,24 @@ func (w *World) memberChanged(before, after *corev1.Pod) {
 	if g.bound >= g.least {
 		gangs.complete[g.name] = true
 	}
-	if time.Since(w.interrupted) < lateness {
-		gangs.disturbed[g.name] = true
+	if time.Since(w.interrupted) < maxLate {
+		gangs.disturbed[g.name], gangs.unwritten[g.name] = true, true
 	}
 }
 
-// interrupt notes that a process ends, or has no API server until some time. It disturbs groups of
-// which a part is bound, or was bound a short while ago.
+// interrupt notes that a process ends, or has no API server until some time. The pods of a group
+// that are not bound yet may be left, or its condition, if it was about to be written.
 func (w *World) interrupt(until time.Time) {
 	if w.interrupted.Before(until) {
 		w.interrupted = until
 	}
+	gangs := w.cluster.gangs
 	for _, g := range w.gangs() {
-		at, ok := w.cluster.gangs.bound[g.name]
-		if g.bound > 0 && g.bound < g.least || ok && time.Since(at) < lateness {
-			w.cluster.gangs.disturbed[g.name] = true
+		if g.bound > 0 && g.bound < g.least {
+			gangs.disturbed[g.name] = true
+		}
+		if at, ok := gangs.bound[g.name]; ok && time.Since(at) < maxLate {
+			gangs.unwritten[g.name] = true
 		}
 	}
 }

@@ -158,8 +158,7 @@ func (w *World) releasePodGroup(name string) {
 func (w *World) checkConditions() {
 	gangs := w.cluster.gangs
 	for _, group := range sorted(w.cluster.podGroups) {
-		if gangs.disturbed[group.Name] || gangs.unwritten[group.Name] ||
-			group.CreationTimestamp.Time.Before(w.restored) {
+		if gangs.unwritten[group.Name] || group.CreationTimestamp.Time.Before(w.restored) {
 			continue
 		}
 		w.counts["conditions of groups"]++
