@@ -89,6 +89,7 @@ func (w *World) send(x *exchange) {
 // execute lets the API server handle a request, and delivers the answer, unless it gets lost.
 func (w *World) execute(x *exchange) {
 	if x.req.Context().Err() != nil && w.faults.IntN(2) == 0 {
+		w.disturb(x)
 		return // the client has given up before it was sent
 	}
 	a, s := w.network.execute(x)

@@ -154,7 +154,7 @@ func (w *World) interrupt(until time.Time) {
 	}
 	gangs := w.cluster.gangs
 	for _, g := range w.gangs() {
-		if g.bound > 0 && g.bound < g.least {
+		if g.bound < g.least && (g.bound > 0 || isScheduled(w.cluster.podGroups[podGroupKey(g.name)])) {
 			gangs.disturbed[g.name] = true
 		}
 		if at, ok := gangs.bound[g.name]; ok && time.Since(at) < maxLate {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -126,9 +127,20 @@ func (w *World) deletePodGroup(group *schedulingv1beta1.PodGroup) {
 // podGroupChanged lets the controller see a change that protects PodGroups with pods from their
 // deletion.
 func (w *World) podGroupChanged(_, after *schedulingv1beta1.PodGroup) {
-	if after != nil {
-		w.releasePodGroup(after.Name)
+	if after == nil {
+		return
 	}
+	w.releasePodGroup(after.Name)
+	if isScheduled(after) && time.Since(w.interrupted) < maxLate {
+		w.cluster.gangs.disturbed[after.Name] = true // a process that has ended may not have bound it
+	}
+}
+
+// isScheduled reports whether a PodGroup says that it was scheduled. It says so once its pods are
+// about to be bound.
+func isScheduled(group *schedulingv1beta1.PodGroup) bool {
+	return group != nil &&
+		meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
 }
 
 // releasePodGroup lets that controller remove the finalizer of a PodGroup that is being deleted,
@@ -184,7 +196,7 @@ func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
 			return fmt.Errorf("it has no condition")
 		}
 	case condition.Status == metav1.ConditionTrue:
-		if !gangs.complete[g.name] {
+		if !gangs.complete[g.name] && !gangs.disturbed[g.name] {
 			return fmt.Errorf("it was never complete, but its condition is %+v", *condition)
 		}
 	case condition.Reason != schedulingv1beta1.PodGroupReasonUnschedulable || condition.Message == "":
