@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,14 +47,17 @@ type cluster struct {
 	nodes   map[string]*corev1.Node
 	budgets map[string]*policyv1.PodDisruptionBudget
 
-	groups  map[string]*unstructured.Unstructured
+	// groups are PodGroups of scheduler-plugins, and podGroups those of Kubernetes.
+	groups    map[string]*unstructured.Unstructured
+	podGroups map[string]*schedulingv1beta1.PodGroup
+
 	classes map[string]*resourcev1.DeviceClass
 	slices  map[string]*resourcev1.ResourceSlice
 	claims  map[string]*resourcev1.ResourceClaim
 
 	preemptions preemptions
 	disruption  disruption
-	gangs       groups
+	gangs       *gangs
 	// shrunk is when nodes have got less, by their names.
 	shrunk map[string]time.Time
 }
@@ -61,7 +65,7 @@ type cluster struct {
 // informed returns the objects that a scheduler knows.
 func (c *cluster) informed() (objects []runtime.Object) {
 	for _, of := range [][]runtime.Object{
-		known(c.nodes), known(c.pods), known(c.budgets), known(c.classes), known(c.slices), known(c.claims),
+		known(c.nodes), known(c.judgedPods()), known(c.budgets), known(c.classes), known(c.slices), known(c.claims),
 	} {
 		objects = append(objects, of...)
 	}
@@ -84,20 +88,21 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
 		budgets:     map[string]*policyv1.PodDisruptionBudget{},
 		groups:      map[string]*unstructured.Unstructured{},
+		podGroups:   map[string]*schedulingv1beta1.PodGroup{},
 		classes:     map[string]*resourcev1.DeviceClass{},
 		slices:      map[string]*resourcev1.ResourceSlice{},
 		claims:      map[string]*resourcev1.ResourceClaim{},
 		preemptions: preemptions{deleted: map[types.UID]bool{}},
 		disruption:  disruption{due: map[types.NamespacedName]bool{}},
 		shrunk:      map[string]time.Time{},
-		gangs: groups{templates: map[string]*corev1.Pod{}, plain: map[string]bool{},
-			broken: map[string]bool{}},
+		gangs:       newGangs(),
 	}
 	c.kinds = []kind{
 		follow("/registry/pods/", c.pods, w.podChanged),
 		follow("/registry/minions/", c.nodes, w.nodeChanged),
 		follow("/registry/poddisruptionbudgets/", c.budgets, w.budgetChanged),
 		follow(groupPrefix, c.groups, nil),
+		follow(podGroupPrefix, c.podGroups, w.podGroupChanged),
 		follow("/registry/deviceclasses/", c.classes, nil),
 		follow("/registry/resourceslices/", c.slices, nil),
 		follow(claimPrefix, c.claims, w.claimChanged),

@@ -65,6 +65,7 @@ func (w *World) send(x *exchange) {
 	switch {
 	case time.Now().Before(w.outage):
 		w.counts["requests in outages"]++
+		w.disturb(x)
 		w.later(x, w.latency(x), func() { x.reply(answer{err: errClosed}) })
 	case w.strikes(faultLost, x):
 		w.later(x, w.latency(x), func() { x.reply(answer{err: errReset}) })
@@ -88,10 +89,14 @@ func (w *World) send(x *exchange) {
 // execute lets the API server handle a request, and delivers the answer, unless it gets lost.
 func (w *World) execute(x *exchange) {
 	if x.req.Context().Err() != nil && w.faults.IntN(2) == 0 {
+		w.disturb(x)
 		return // the client has given up before it was sent
 	}
 	a, s := w.network.execute(x)
 	w.executed(x, a)
+	if a.err != nil || a.response.StatusCode >= http.StatusBadRequest {
+		w.disturb(x)
+	}
 	if x.isWrite() && w.strikes(faultTwice, x) {
 		w.later(x, w.latency(x), func() { w.executeUnanswered(x) })
 	}

@@ -123,6 +123,7 @@ func (w *World) strikes(f fault, x *exchange) bool {
 	if f == faultLate || f == faultKilled || f == faultTwice {
 		w.uncertain = time.Now()
 	}
+	w.disturb(x)
 	w.log.add("fault %s: %v", f, x)
 	return true
 }

@@ -10,22 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
-
-// groups are what the world knows of PodGroups beyond their objects, by name. Names are not used
-// again.
-type groups struct {
-	// templates are pods like those of a group.
-	templates map[string]*corev1.Pod
-	// plain are the groups whose pods only need resources.
-	plain map[string]bool
-	// broken are the groups that have lost a pod with a node, or whose minimum has changed. They
-	// may rest with fewer pods than they need.
-	broken map[string]bool
-}
 
 // maxGroups is how many groups there are at most.
 const maxGroups = 5
@@ -65,15 +52,7 @@ func (w *World) addGroup(r *rand.Rand) {
 	w.counts["groups"]++
 	name := fmt.Sprintf("group-%d", w.counts["groups"])
 	least := 2 + r.IntN(3)
-	template := w.newPod(r)
-	if plain := r.IntN(3) > 0; plain {
-		w.cluster.gangs.plain[name] = true
-		template.Spec = corev1.PodSpec{SchedulerName: template.Spec.SchedulerName, Containers: template.Spec.Containers,
-			Priority: template.Spec.Priority, PreemptionPolicy: template.Spec.PreemptionPolicy}
-		template.Spec.Containers[0].Ports = nil
-	}
-	template.Labels[podgroup.Label] = name
-	w.cluster.gangs.templates[name] = template
+	w.newMember(r, name).Labels[podgroup.Label] = name
 	group := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minMember": int64(least)}}}
 	group.SetGroupVersionKind(podgroup.Kind)
 	group.SetNamespace(metav1.NamespaceDefault)
@@ -88,6 +67,19 @@ func (w *World) addGroup(r *rand.Rand) {
 	w.addMembers(r, name, least-first-1+r.IntN(4))
 }
 
+// newMember returns the pod that those of a new group are like, which the caller may change.
+func (w *World) newMember(r *rand.Rand, group string) *corev1.Pod {
+	template := w.newPod(r)
+	if plain := r.IntN(3) > 0; plain {
+		w.cluster.gangs.plain[group] = true
+		template.Spec = corev1.PodSpec{SchedulerName: template.Spec.SchedulerName, Containers: template.Spec.Containers,
+			Priority: template.Spec.Priority, PreemptionPolicy: template.Spec.PreemptionPolicy}
+		template.Spec.Containers[0].Ports = nil
+	}
+	w.cluster.gangs.templates[group] = template
+	return template
+}
+
 func (w *World) addMembers(r *rand.Rand, group string, n int) {
 	for range n {
 		w.counts["members"]++
@@ -98,104 +90,6 @@ func (w *World) addMembers(r *rand.Rand, group string, n int) {
 	}
 }
 
-// groupOf returns the name of the group of a pod, "" if it has none.
-func groupOf(pod *corev1.Pod) string { return pod.Labels[podgroup.Label] }
-
-// members returns the pods of a group that do not end.
-func (w *World) members(group string) (pods []*corev1.Pod) {
-	for _, pod := range sorted(w.cluster.pods) {
-		if groupOf(pod) == group && pod.DeletionTimestamp == nil {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
-}
-
-// memberChanged sees a change of a pod.
-func (w *World) memberChanged(before, after *corev1.Pod) {
-	if before != nil && before.Spec.NodeName != "" && (after == nil || after.DeletionTimestamp != nil) {
-		w.cluster.gangs.broken[groupOf(before)] = true
-	}
-}
-
-// checkGroups checks that groups have enough pods with nodes, or none, and that those that have
-// none fit nowhere.
-func (w *World) checkGroups(judge *judge) {
-	for _, object := range sorted(w.cluster.groups) {
-		least, _, err := unstructured.NestedInt64(object.Object, "spec", "minMember")
-		w.must(err)
-		g := gang{world: w, name: object.GetName(), least: int(least)}
-		for _, pod := range w.members(g.name) {
-			if pod.Spec.NodeName == "" {
-				g.pending = append(g.pending, pod)
-			} else {
-				g.bound++
-			}
-		}
-		g.check(judge)
-	}
-}
-
-// gang is a group at rest.
-type gang struct {
-	world   *World
-	name    string
-	least   int
-	bound   int
-	pending []*corev1.Pod
-}
-
-// waits reports whether a pod waits for more than a node of its own: pods of a group that lacks
-// pods do.
-func (w *World) waits(pod *corev1.Pod) bool {
-	name := groupOf(pod)
-	if name == "" {
-		return false
-	}
-	group := w.cluster.groups[groupKey(name)]
-	if group == nil {
-		return true
-	}
-	least, _, _ := unstructured.NestedInt64(group.Object, "spec", "minMember")
-	bound := 0
-	for _, member := range w.members(name) {
-		if member.Spec.NodeName != "" {
-			bound++
-		}
-	}
-	return bound < int(least)
-}
-
 const groupPrefix = "/registry/scheduling.x-k8s.io/podgroups/"
 
 func groupKey(name string) string { return groupPrefix + metav1.NamespaceDefault + "/" + name }
-
-func (g *gang) check(judge *judge) {
-	w := g.world
-	if g.bound >= g.least {
-		return // its other pods are like pods without a group
-	}
-	// Bindings that fail because of faults are tried again one by one, when others may have taken
-	// the room.
-	if g.bound > 0 && !w.cluster.gangs.broken[g.name] && !w.troubled {
-		w.fail("group %s rests with %d of %d pods", g.name, g.bound, g.least)
-		return
-	}
-	// Pods that only need resources are alike: in which order they are placed does not matter.
-	if g.bound+len(g.pending) < g.least || !w.cluster.gangs.plain[g.name] {
-		return
-	}
-	w.counts["groups judged"]++
-	if n := judge.room(g.pending); g.bound+n >= g.least {
-		w.fail("group %s rests with %d of %d pods, and %d more fit", g.name, g.bound, g.least, n)
-		return
-	}
-	if policy := g.pending[0].Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
-		return
-	}
-	defer judge.without(corev1helpers.PodPriority(g.pending[0]))()
-	if n := judge.room(g.pending); g.bound+n >= g.least {
-		w.fail("group %s rests with %d of %d pods, and %d more fit without less important pods", g.name, g.bound,
-			g.least, n)
-	}
-}

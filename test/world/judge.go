@@ -56,9 +56,25 @@ func (j *judge) Close() {
 
 // decide decides about a pod of livesched.
 func (j *judge) decide(pod *corev1.Pod) sidebyside.Decision {
-	judged := pod.DeepCopy()
-	judged.Spec.SchedulerName = judgeName
-	return j.Decide(judged)
+	pod = judged(pod)
+	pod.Spec.SchedulerName = judgeName
+	return j.Decide(pod)
+}
+
+// judged returns a pod as judges see it: without the group that it names. They judge pods one by
+// one, also if kube-scheduler's feature gates for groups are on.
+func judged(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.SchedulingGroup = nil
+	return pod
+}
+
+func (c *cluster) judgedPods() map[string]*corev1.Pod {
+	pods := map[string]*corev1.Pod{}
+	for key, pod := range c.pods {
+		pods[key] = judged(pod)
+	}
+	return pods
 }
 
 // room returns how many of some pods fit at the same time, placed one after the other. The cache is
@@ -70,7 +86,7 @@ func (j *judge) room(pods []*corev1.Pod) (n int) {
 		if decision.Err != nil {
 			break
 		}
-		placed := pod.DeepCopy()
+		placed := judged(pod)
 		placed.Spec.NodeName = decision.Host
 		if cache.AddPod(logr.Discard(), placed) != nil {
 			break
@@ -85,7 +101,7 @@ func (j *judge) room(pods []*corev1.Pod) (n int) {
 func (j *judge) without(priority int32) (restore func()) {
 	var removed []*corev1.Pod
 	for _, pod := range sorted(j.world.cluster.pods) {
-		if pod.Spec.NodeName != "" && corev1helpers.PodPriority(pod) < priority &&
+		if pod = judged(pod); pod.Spec.NodeName != "" && corev1helpers.PodPriority(pod) < priority &&
 			j.Scheduler.Cache.RemovePod(logr.Discard(), pod) == nil {
 			removed = append(removed, pod)
 		}

@@ -17,8 +17,8 @@ import (
 func (w *World) podChanged(before, after *corev1.Pod) {
 	if before != nil {
 		w.checkEviction(before, after)
-		w.memberChanged(before, after)
 	}
+	w.memberChanged(before, after)
 	w.podUsesClaims(before, after)
 	if after == nil {
 		w.checkBudgets(before)

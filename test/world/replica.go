@@ -79,6 +79,7 @@ func (r *replica) look() {
 		w := r.world
 		w.log.add("%s has ended: %v", r.process.name, r.err)
 		w.counts["process ended"]++
+		w.interrupt(time.Now())
 		r.process.disconnect()
 		if !w.stopping {
 			w.after(time.Second, r.start)
@@ -92,6 +93,7 @@ func (r *replica) look() {
 func (r *replica) kill() {
 	r.world.log.add("%s is killed", r.process.name)
 	r.world.counts["killed"]++
+	r.world.interrupt(time.Now())
 	r.process.disconnect()
 	r.cancel()
 }

@@ -20,6 +20,7 @@ func (w *World) checkRest() {
 		w.checkCaches(r)
 	}
 	w.checkPending()
+	w.checkConditions()
 	w.checkProfiles()
 	if leaders := w.leaders(); leaders != 1 {
 		w.fail("%d replicas lead", leaders)

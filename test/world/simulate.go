@@ -47,6 +47,9 @@ func Simulate(t *testing.T, plan *Plan) (result Result) {
 	utilruntime.ErrorHandlers = nil              // one of them sleeps, by a clock outside of the bubble
 	legacyregistry.DefaultGatherer = noMetrics{} // one of the metrics reads files
 	definitions()
+	if err := servePodGroups(plan.Actors["podgroups"] > 0); err != nil {
+		return Result{Err: err}
+	}
 	selfcheck.Enable(true)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // kube-scheduler does, but a bubble must not be the first
 	klog.SetLogger(logr.Discard())
@@ -103,10 +106,6 @@ func (w *World) playRound(number int) {
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
 	w.log.add("round %d: %d minutes, faults %v, actors %v", number, minutes, faults, active)
 	w.weather = faults
-	for _, actor := range []string{"kills", "replacements", "stalls", "outages", "restores"} {
-		w.troubled = w.troubled || active[actor] > 0
-	}
-	w.troubled = w.troubled || len(faults) > 0
 	w.startActors(active, end)
 	w.RunUntil(end, nil)
 	w.log.add("the trouble ends")

@@ -40,6 +40,7 @@ func (w *World) stallReplica(r *rand.Rand) {
 	p := one(r, w.replicas).process
 	w.uncertain = time.Now()
 	p.stalled = time.Now().Add(time.Duration(r.Int64N(int64(30 * time.Second))))
+	w.interrupt(p.stalled)
 	w.log.add("%s has no network for %v", p.name, time.Until(p.stalled))
 }
 
@@ -47,6 +48,7 @@ func (w *World) stallReplica(r *rand.Rand) {
 func (w *World) endConnections(r *rand.Rand) {
 	w.uncertain = time.Now()
 	w.outage = time.Now().Add(time.Duration(r.Int64N(int64(10 * time.Second))))
+	w.interrupt(w.outage)
 	w.log.add("the API server is down for %v", time.Until(w.outage))
 	for _, s := range w.network.streamsOf(nil) {
 		s.end([]error{io.EOF, errReset}[r.IntN(2)])

@@ -45,9 +45,9 @@ type World struct {
 	// uncertain is when a write may have been sent last that is executed after all others take it
 	// as failed.
 	uncertain time.Time
-	// troubled means that there were rounds with faults, or with processes that ended.
-	troubled bool
-	counts   counts
+	// interrupted is until when a process ended last, or had no API server.
+	interrupted time.Time
+	counts      counts
 	// failure is the first violation of an invariant.
 	failure error
 

@@ -5,10 +5,12 @@ package apiserver
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
 	etcdkubernetes "go.etcd.io/etcd/client/v3/kubernetes"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -58,21 +60,36 @@ type storages struct {
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (s *storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	versions := legacyscheme.Scheme.PrioritizedVersionsForGroup(resource.Group)
-	if len(versions) == 0 {
-		return generic.RESTOptions{}, errors.New("no version of the group " + resource.Group)
+func (s *storages) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (
+	generic.RESTOptions, error) {
+	version, err := storageVersion(resource, example)
+	if err != nil {
+		return generic.RESTOptions{}, err
 	}
 	mediaTypes := legacyscheme.Codecs.SupportedMediaTypes()
 	info, _ := runtime.SerializerInfoForMediaType(mediaTypes, runtime.ContentTypeProtobuf)
 	codec := legacyscheme.Codecs.CodecForVersions(info.Serializer, legacyscheme.Codecs.UniversalDeserializer(),
-		runtime.NewMultiGroupVersioner(versions[0]), runtime.NewMultiGroupVersioner(
+		runtime.NewMultiGroupVersioner(version), runtime.NewMultiGroupVersioner(
 			schema.GroupVersion{Group: resource.Group, Version: runtime.APIVersionInternal}))
 	prefix := kubeapiserver.SpecialDefaultResourcePrefixes[resource]
 	if prefix == "" {
 		prefix = resource.Resource
 	}
 	return s.options(resource, prefix, codec), nil
+}
+
+// storageVersion returns the first version of a group that has the kind of an object.
+func storageVersion(resource schema.GroupResource, example runtime.Object) (schema.GroupVersion, error) {
+	kinds, _, err := legacyscheme.Scheme.ObjectKinds(example)
+	if err != nil {
+		return schema.GroupVersion{}, err
+	}
+	for _, version := range legacyscheme.Scheme.PrioritizedVersionsForGroup(resource.Group) {
+		if legacyscheme.Scheme.Recognizes(version.WithKind(kinds[0].Kind)) {
+			return version, nil
+		}
+	}
+	return schema.GroupVersion{}, fmt.Errorf("no version of the group %s has %s", resource.Group, kinds[0].Kind)
 }
 
 // options returns where and how objects are stored. Some errors contain their prefix.
@@ -108,6 +125,8 @@ type provider interface {
 // builtIn returns the built-in groups.
 func (s *storages) builtIn() ([]genericapiserver.APIGroupInfo, error) {
 	enabled := controlplane.DefaultAPIResourceConfigSource()
+	// Nothing of it is served unless the feature gate GenericWorkload is on.
+	enabled.EnableVersions(schedulingv1beta1.SchemeGroupVersion)
 	core, err := s.core(enabled)
 	if err != nil {
 		return nil, err
