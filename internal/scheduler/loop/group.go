@@ -179,6 +179,12 @@ func (g *groupCycle) reportFailed(key podgroup.Key) {
 		conditions.Failed(key, g.Why.Err)
 	case placed > 0 && missing > 0:
 		conditions.Incomplete(key, g.Why.Message)
+	case placed > 0:
+		// The group has what it needs without these pods. It may not say so yet, if it was created
+		// after its pods, or if another process has bound them.
+		if barrier := g.loop.barriers[g.Group.Key]; barrier == nil || barrier.Decided() {
+			conditions.Scheduled(key)
+		}
 	default:
 		conditions.Unschedulable(key, g.Why.Message)
 	}

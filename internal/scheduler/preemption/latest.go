@@ -14,7 +14,7 @@ import (
 
 // awaited returns the victims of a pod's last preemption that the snapshot still has on their
 // nodes. There are none if the pod is no longer nominated for its node, or if one of them could not
-// be evicted.
+// be evicted. A victim that is back does not count.
 func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []*corev1.Pod) {
 	if e == nil { // a fork evicts no pods
 		return nil
@@ -30,6 +30,7 @@ func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []
 		switch {
 		case v.state == failed:
 			return nil
+		case v.state == deleted && v.isBack(known):
 		// A rejected victim that is there as another object was assumed again.
 		case known == v.pod, known != nil && v.state != rejected:
 			victims = append(victims, known)

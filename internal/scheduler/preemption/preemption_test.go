@@ -321,6 +321,17 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 			t.Error("who took the room was not preempted")
 		}
 	})
+	// As when etcd was restored from a backup.
+	t.Run("preempts again if its victim runs again", func(t *testing.T) {
+		p, preemptor, victim := begun(t)
+		p.ends(victim, 30)
+		expectWaits(t, p, preemptor)
+		must(t, p.cache.UpdatePod(logr.Discard(), victim, victim.DeepCopy()))
+		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
+		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
+			t.Errorf("%v", status)
+		}
+	})
 	t.Run("preempts elsewhere if it is no longer nominated", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
 		p.queue.Nominator().DeleteNominatedPodIfExists(preemptor)

@@ -23,6 +23,16 @@ import (
 type victim struct {
 	pod   *corev1.Pod
 	state victimState
+	// left means that the cache or the snapshot has known of its deletion.
+	left bool
+}
+
+// isBack notes what is known of a victim, nil if it is gone. It reports whether the pod runs again
+// although its deletion was known, as when etcd was restored from a backup.
+func (v *victim) isBack(known *corev1.Pod) bool {
+	leaves := known == nil || known.DeletionTimestamp != nil
+	v.left = v.left || leaves
+	return v.left && !leaves
 }
 
 type victimState int
@@ -45,6 +55,9 @@ func (e *Evictor) isPendingLocked(v *victim) bool {
 		return false
 	}
 	known := e.Cache.PodOf(v.pod.UID)
+	if v.state == deleted && v.isBack(known) {
+		return false
+	}
 	return known != nil && (known.DeletionTimestamp == nil || endsAtOnce(known))
 }
 

@@ -106,6 +106,14 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, ContinueOnFail
 			bound("p1", "p2", "p3"))
 	})
 
+	// The PodGroup is created again, as by a restore from a backup, when its pods have nodes.
+	It("have what they need although one more pod does not fit", func(ctx context.Context) {
+		play(ctx, differs("may write another condition"), node("n"), gang("pg1", 2, ""), pods("pg1", "1", "p1", "p2"),
+			bound("p1", "p2"), withdrawn("pg1"), gang("pg1", 2, ""),
+			pods("pg1", "8", "p3"),
+			unschedulable("p3"), condition("pg1", metav1.ConditionTrue, "Scheduled"))
+	})
+
 	It("are not those of a PodGroup of scheduler-plugins with the same name", func(ctx context.Context) {
 		play(ctx, differs("knows no PodGroups of scheduler-plugins"), node("n"), gang("pg1", 2, ""),
 			pods("pg1", "1", "p1"), func(ctx context.Context, s *stage) {
