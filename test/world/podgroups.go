@@ -188,8 +188,9 @@ func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
 	gangs := g.world.cluster.gangs
 	condition := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
 	tried := len(g.pending) > 0 && !slices.ContainsFunc(g.pending, g.world.lacksClaim)
+	complete := g.bound > 0 && g.bound >= g.least
 	// A PodGroup that was created when its pods had nodes has not been placed.
-	placed := g.bound > 0 && g.bound >= g.least && !gangs.adopted[g.name]
+	placed := complete && !gangs.adopted[g.name]
 	switch {
 	case condition == nil:
 		if tried || placed {
@@ -201,7 +202,7 @@ func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
 		}
 	case condition.Reason != schedulingv1beta1.PodGroupReasonUnschedulable || condition.Message == "":
 		return fmt.Errorf("its condition is %+v", *condition)
-	case placed:
+	case complete:
 		return fmt.Errorf("it is complete, but its condition is %+v", *condition)
 	}
 	return nil

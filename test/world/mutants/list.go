@@ -254,6 +254,29 @@ var mutants = []mutant{
 `,
 	},
 	{
+		name: "a controller waits for the informers of others",
+		file: "cmd/livesched/app/stop.go",
+		before: `	if c.synced.Load() || c.stopping.Err() != nil {
+`,
+		after: `	if c.stopping.Err() != nil {
+`,
+	},
+	{
+		name: "a victim that is back is awaited",
+		file: "internal/scheduler/preemption/latest.go",
+		before: `		case v.state == deleted && v.isBack(known):
+`,
+		after: ``,
+	},
+	{
+		name: "one more pod than a group needs makes it unschedulable",
+		file: "internal/scheduler/loop/group.go",
+		before: `	case placed > 0:
+`,
+		after: `	case false:
+`,
+	},
+	{
 		name: "devices are free for others once the answer to their allocation got lost",
 		file: "internal/scheduler/binding/binding.go",
 		before: `		b.keepDevices(ctx, pod)
