@@ -28,6 +28,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"budgets":      (*World).changeBudgets,
 	"devices":      (*World).changeDevices,
 	"groups":       (*World).changeGroups,
+	"volumes":      (*World).changeVolumes,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))
