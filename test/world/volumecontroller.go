@@ -224,8 +224,9 @@ func (w *World) syncVolume(volume *corev1.PersistentVolume) {
 	if ref != nil {
 		claim = w.volumeClaim(ref.Namespace, ref.Name)
 	}
+	bound := claim != nil && claim.UID == ref.UID && claim.Spec.VolumeName == volume.Name
 	switch {
-	case volume.DeletionTimestamp != nil && volume.Status.Phase != corev1.VolumeBound:
+	case volume.DeletionTimestamp != nil && !bound:
 		volume.Finalizers = nil
 		w.must(w.cluster.objects.Update(w.ctx, volume))
 	case ref == nil:
