@@ -69,8 +69,8 @@ type assumption struct {
 	volumes volumebinding.PodVolumes
 }
 
-// assumeAgain makes the binder of other state assume the same. What the API server has already confirmed, the
-// binder knows from its informers: assuming it again fails, and need not succeed.
+// assumeAgain makes the binder of other state assume the same. What the API server has already
+// confirmed, the binder knows from its informers: assuming it again fails, and need not succeed.
 func (a *assumedVolumes) assumeAgain(logger klog.Logger, other *Durable) {
 	for _, value := range a.of.Range {
 		as := value.(assumption)
