@@ -29,6 +29,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"devices":      (*World).changeDevices,
 	"groups":       (*World).changeGroups,
 	"podgroups":    (*World).changePodGroups,
+	"volumes":      (*World).changeVolumes,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))

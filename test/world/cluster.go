@@ -16,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,17 +56,26 @@ type cluster struct {
 	slices  map[string]*resourcev1.ResourceSlice
 	claims  map[string]*resourcev1.ResourceClaim
 
+	storageClasses map[string]*storagev1.StorageClass
+	csiNodes       map[string]*storagev1.CSINode
+	volumes        map[string]*corev1.PersistentVolume
+	volumeClaims   map[string]*corev1.PersistentVolumeClaim
+
 	preemptions preemptions
 	disruption  disruption
 	gangs       *gangs
 	// shrunk is when nodes have got less, by their names.
 	shrunk map[string]time.Time
+	// moved is when nodes have come or changed their zones, by their names, and doomed when claims
+	// for volumes were deleted.
+	moved, doomed map[string]time.Time
 }
 
 // informed returns the objects that a scheduler knows.
 func (c *cluster) informed() (objects []runtime.Object) {
 	for _, of := range [][]runtime.Object{
 		known(c.nodes), known(c.judgedPods()), known(c.budgets), known(c.classes), known(c.slices), known(c.claims),
+		known(c.storageClasses), known(c.csiNodes), known(c.volumes), known(c.volumeClaims),
 	} {
 		objects = append(objects, of...)
 	}
@@ -86,16 +96,21 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	}
 	c := &cluster{world: w, revision: w.etcd.Revision(), oldest: w.etcd.Revision(),
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
-		budgets:     map[string]*policyv1.PodDisruptionBudget{},
-		groups:      map[string]*unstructured.Unstructured{},
-		podGroups:   map[string]*schedulingv1beta1.PodGroup{},
-		classes:     map[string]*resourcev1.DeviceClass{},
-		slices:      map[string]*resourcev1.ResourceSlice{},
-		claims:      map[string]*resourcev1.ResourceClaim{},
-		preemptions: preemptions{deleted: map[types.UID]bool{}},
-		disruption:  disruption{due: map[types.NamespacedName]bool{}},
-		shrunk:      map[string]time.Time{},
-		gangs:       newGangs(),
+		budgets:        map[string]*policyv1.PodDisruptionBudget{},
+		groups:         map[string]*unstructured.Unstructured{},
+		podGroups:      map[string]*schedulingv1beta1.PodGroup{},
+		classes:        map[string]*resourcev1.DeviceClass{},
+		slices:         map[string]*resourcev1.ResourceSlice{},
+		claims:         map[string]*resourcev1.ResourceClaim{},
+		storageClasses: map[string]*storagev1.StorageClass{},
+		csiNodes:       map[string]*storagev1.CSINode{},
+		volumes:        map[string]*corev1.PersistentVolume{},
+		volumeClaims:   map[string]*corev1.PersistentVolumeClaim{},
+		preemptions:    preemptions{deleted: map[types.UID]bool{}},
+		disruption:     disruption{due: map[types.NamespacedName]bool{}},
+		shrunk:         map[string]time.Time{},
+		moved:          map[string]time.Time{}, doomed: map[string]time.Time{},
+		gangs: newGangs(),
 	}
 	c.kinds = []kind{
 		follow("/registry/pods/", c.pods, w.podChanged),
@@ -106,6 +121,10 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		follow("/registry/deviceclasses/", c.classes, nil),
 		follow("/registry/resourceslices/", c.slices, nil),
 		follow(claimPrefix, c.claims, w.claimChanged),
+		follow("/registry/storageclasses/", c.storageClasses, nil),
+		follow(csiNodePrefix, c.csiNodes, nil),
+		follow(volumePrefix, c.volumes, w.volumeChanged),
+		follow(volumeClaimPrefix, c.volumeClaims, w.volumeClaimChanged),
 	}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err

@@ -173,11 +173,14 @@ func (w *World) refused(x *exchange) *apierrors.StatusError {
 	if x.message() == messageStatus {
 		return conflict // livesched does not write again what is forbidden or invalid
 	}
-	return []*apierrors.StatusError{
+	errors := []*apierrors.StatusError{
 		apierrors.NewForbidden(schema.GroupResource{}, name, errors.New("admission webhook denied the request")),
-		conflict,
 		apierrors.NewInvalid(schema.GroupKind{}, name, nil),
-	}[w.faults.IntN(3)]
+	}
+	if x.req.Method != http.MethodDelete { // there, it means that the name is that of another object
+		errors = append(errors, conflict)
+	}
+	return one(w.faults, errors)
 }
 
 // refusal returns the answer with an error.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/test/sidebyside"
@@ -45,7 +46,23 @@ func (w *World) newJudge() (*judge, error) {
 		j.Close()
 		return nil, fmt.Errorf("it knows %d of %d nodes", n, len(w.cluster.nodes))
 	}
-	return j, nil
+	return j, j.nominate()
+}
+
+// nominate tells kube-scheduler which pods livesched has nominated for nodes, for which room is
+// kept.
+func (j *judge) nominate() error {
+	for _, pod := range sorted(j.world.cluster.pods) {
+		if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" {
+			continue
+		}
+		info, err := schedframework.NewPodInfo(pod)
+		if err != nil {
+			return err
+		}
+		j.Scheduler.SchedulingQueue.AddNominatedPod(logr.Discard(), info, nil)
+	}
+	return nil
 }
 
 // Close ends the judge.

@@ -20,6 +20,7 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	}
 	w.memberChanged(before, after)
 	w.podUsesClaims(before, after)
+	w.podUsesVolumes(before, after)
 	if after == nil {
 		w.checkBudgets(before)
 		return
@@ -32,6 +33,7 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		w.log.add("pod %s is bound to %s", after.Name, after.Spec.NodeName)
 		w.checkBinding(after)
 		w.checkClaims(after)
+		w.checkVolumes(after)
 		if w.nodeOf(after) == nil {
 			w.after(20*time.Second, func() { w.collectOrphan(after) })
 			return

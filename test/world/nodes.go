@@ -93,6 +93,9 @@ func (w *World) nodeOf(pod *corev1.Pod) *corev1.Node {
 
 // nodeChanged sees a change of a node.
 func (w *World) nodeChanged(before, after *corev1.Node) {
+	if after != nil && (before == nil || before.Labels["zone"] != after.Labels["zone"]) {
+		w.cluster.moved[after.Name] = time.Now()
+	}
 	switch {
 	case after == nil:
 		w.withdrawDevices(before)

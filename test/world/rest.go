@@ -6,6 +6,7 @@ package world
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,15 +78,19 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.fail("pod %s is pending because of %s: %s", pod.Name, reason, condition.Message)
 		return
 	}
+	node := pod.Status.NominatedNodeName
 	if waits {
 		// It may still be nominated: only an attempt ends that. See checkGroups for pods of groups.
 		return
 	}
-	if node := pod.Status.NominatedNodeName; node != "" {
-		w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, condition.Message, node)
-		return
-	}
 	switch decision := judge.decide(pod); {
+	case node != "" && (decision.Nominating != nil || len(pod.Spec.Volumes) == 0):
+		w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, condition.Message, node)
+	case node != "":
+		// A pod that was nominated keeps its node if PreFilter of a plugin for volumes rejects it
+		// then: PostFilter of DynamicResources fails without its own PreFilter, before
+		// DefaultPreemption would clear the nomination. kube-scheduler does the same.
+		w.counts["nominated in vain"]++
 	case decision.Err == nil && decision.Host == "":
 		w.fail("kube-scheduler does not decide about pod %s: %v", pod.Name, decision.Status)
 	case decision.Err == nil:
@@ -96,10 +101,28 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		// though preemption, which could not help without these, could help then. kube-scheduler's
 		// queue does the same.
 		w.counts["could preempt since devices are free"]++
+	case hindered(condition.Message):
+		// The same for a pod that hindered preemption, and has gone since.
+		w.counts["could preempt since another pod is gone"]++
 	default:
 		w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, condition.Message,
 			decision.Nominating.NominatedNodeName)
 	}
+}
+
+// hindered reports whether a pod, by the message of its condition, could not preempt because of what
+// was not a reason for which it was rejected. When that changes, nothing wakes the pod.
+func hindered(message string) bool {
+	rejected, preemption, _ := strings.Cut(message, " preemption: ")
+	_, reasons, _ := strings.Cut(strings.TrimSuffix(preemption, "."), ": ")
+	for reason := range strings.SplitSeq(reasons, ", ") {
+		_, reason, _ = strings.Cut(reason, " ") // without the number of nodes
+		if reason != "" && !strings.HasPrefix(reason, "No preemption victims") &&
+			!strings.HasPrefix(reason, "Preemption is not helpful") && !strings.Contains(rejected, reason) {
+			return true
+		}
+	}
+	return false
 }
 
 // queued describes where the queues of the replicas have a pod.

@@ -8,8 +8,11 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // assumedVolumes remembers what the volume binder has assumed for pods that are not bound yet,
@@ -19,6 +22,44 @@ type assumedVolumes struct {
 	// of holds an assumption by the *volumebinding.PodVolumes that a pod's scheduling cycle passes
 	// on.
 	of sync.Map
+	mu sync.Mutex // guards pods
+	// pods is how many of the pods in of use a claim.
+	pods map[types.NamespacedName]int
+}
+
+// add remembers an assumption.
+func (a *assumedVolumes) add(volumes *volumebinding.PodVolumes, as assumption) {
+	if _, known := a.of.Swap(volumes, as); !known {
+		a.count(as.pod, 1)
+	}
+}
+
+// remove forgets an assumption, if there is one.
+func (a *assumedVolumes) remove(volumes *volumebinding.PodVolumes) {
+	if as, known := a.of.LoadAndDelete(volumes); known {
+		a.count(as.(assumption).pod, -1)
+	}
+}
+
+func (a *assumedVolumes) count(pod *corev1.Pod, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods == nil {
+		a.pods = map[types.NamespacedName]int{}
+	}
+	for name := range podfields.VolumeClaimNames(pod) {
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+		if a.pods[key] += n; a.pods[key] == 0 {
+			delete(a.pods, key)
+		}
+	}
+}
+
+// haveFor reports whether a pod that uses the claim has assumed volumes.
+func (a *assumedVolumes) haveFor(claim *corev1.PersistentVolumeClaim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pods[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] > 0
 }
 
 // assumption is what the binder was asked to assume.
@@ -28,15 +69,17 @@ type assumption struct {
 	volumes volumebinding.PodVolumes
 }
 
-// assumeAgain makes another binder assume the same. What the API server has already confirmed, the
-// binder knows from its informers: assuming it again fails, and need not succeed.
-func (a *assumedVolumes) assumeAgain(logger klog.Logger, binder volumebinding.SchedulerVolumeBinder) {
+// assumeAgain makes the binder of other state assume the same. What the API server has already
+// confirmed, the binder knows from its informers: assuming it again fails, and need not succeed.
+func (a *assumedVolumes) assumeAgain(logger klog.Logger, other *Durable) {
 	for _, value := range a.of.Range {
 		as := value.(assumption)
 		volumes := as.volumes
-		if _, err := binder.AssumePodVolumes(logger, as.pod, as.node, &volumes); err != nil {
+		if _, err := other.binder.AssumePodVolumes(logger, as.pod, as.node, &volumes); err != nil {
 			logger.V(4).Info("The volumes of a pod are not assumed again", "pod", klog.KObj(as.pod), "err", err)
+			continue
 		}
+		other.assumed.add(&volumes, as)
 	}
 }
 

@@ -38,7 +38,7 @@ const binderTimeout = 365 * 24 * time.Hour
 type Durable struct {
 	binder      volumebinding.SchedulerVolumeBinder
 	provisioner provisioner
-	assumed     assumedVolumes
+	assumed     *assumedVolumes
 	volumes     *followedVolumes
 	evictor     *preemption.Evictor // nil in a fork, which evicts no pods
 	budgets     *preemption.Budgets
@@ -49,12 +49,14 @@ func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 	core, storage := d.Scope.Core().V1(), d.Scope.Storage().V1()
 	changes := newClaimChanges()
 	client := binderClient{d.Client}
-	binder, err := newPodBinder(klog.FromContext(ctx), client, core, storage, changes)
+	assumed := &assumedVolumes{}
+	binder, err := newPodBinder(klog.FromContext(ctx), client, core, storage, changes, assumed)
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
 	return &Durable{
-		binder: binder,
+		binder:  binder,
+		assumed: assumed,
 		provisioner: provisioner{client: client, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
 			claims: binder.claims, changes: changes, lookEvery: time.Second},
 		volumes: &followedVolumes{scope: d.Scope},
@@ -73,7 +75,7 @@ func features() plfeature.Features {
 func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin {
 	switch pl := plugin.(type) {
 	case *volumebinding.VolumeBinding:
-		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, provisioner: &d.provisioner, assumed: &d.assumed,
+		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, provisioner: &d.provisioner, assumed: d.assumed,
 			timeout: bindTimeout(args)}
 	case *defaultpreemption.DefaultPreemption:
 		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
@@ -106,7 +108,7 @@ func (b *boundedBinder) AssumePodVolumes(
 	asked := copyOf(volumes)
 	allFullyBound, err = b.SchedulerVolumeBinder.AssumePodVolumes(logger, pod, node, volumes)
 	if err == nil && !allFullyBound {
-		b.assumed.of.Store(volumes, assumption{pod: pod, node: node, volumes: asked})
+		b.assumed.add(volumes, assumption{pod: pod, node: node, volumes: asked})
 	}
 	return allFullyBound, err
 }
@@ -114,7 +116,7 @@ func (b *boundedBinder) AssumePodVolumes(
 // RevertAssumedPodVolumes reverts AssumePodVolumes.
 func (b *boundedBinder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
 	b.SchedulerVolumeBinder.RevertAssumedPodVolumes(volumes)
-	b.assumed.of.Delete(volumes)
+	b.assumed.remove(volumes)
 }
 
 // BindPodVolumes fails when the profile's timeout has passed.
@@ -133,7 +135,7 @@ func (b *boundedBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, vol
 	if err != nil {
 		return err // Unreserve reverts them
 	}
-	b.assumed.of.Delete(volumes)
+	b.assumed.remove(volumes)
 	return nil
 }
 

@@ -183,7 +183,7 @@ func (e *Environment) Fork(ctx context.Context, d Dependencies) (*Environment, e
 
 // CopyAssumed assumes the volumes in a fork that are assumed in the Environment of the process.
 func (e *Environment) CopyAssumed(logger klog.Logger, process *Environment) {
-	process.Durable.assumed.assumeAgain(logger, e.Durable.binder)
+	process.Durable.assumed.assumeAgain(logger, e.Durable)
 }
 
 // EventSources turns changes of API objects into cluster events for the queue.

@@ -28,7 +28,7 @@ func TestTheBinderListsTheCapacityOfTheNodeOnly(t *testing.T) {
 	const nodes = 100
 	factory := informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0)
 	core, storage := factory.Core().V1(), factory.Storage().V1()
-	binder, err := newPodBinder(logr.Discard(), nil, core, storage, newClaimChanges())
+	binder, err := newPodBinder(logr.Discard(), nil, core, storage, newClaimChanges(), &assumedVolumes{})
 	must(t, err)
 	for name, reports := range map[string]bool{"reporting": true, "silent": false} {
 		must(t, storage.StorageClasses().Informer().GetIndexer().Add(&storagev1.StorageClass{

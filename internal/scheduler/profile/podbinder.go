@@ -39,11 +39,13 @@ type podBinder struct {
 	drivers    storagelisters.CSIDriverLister
 	volumes    *podVolumes
 	capacities *nodeCapacities
+	assumed    *assumedVolumes
 }
 
 // newPodBinder returns a podBinder that tells changes of the claims that it hears of.
 func newPodBinder(logger klog.Logger, client kubernetes.Interface, core coreinformers.Interface,
-	storage storageinformers.Interface, changes *claimChanges) (*podBinder, error) {
+	storage storageinformers.Interface, changes *claimChanges,
+	assumed *assumedVolumes) (*podBinder, error) {
 	claims := toldClaims{core.PersistentVolumeClaims(), changes}
 	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
 	if err != nil {
@@ -61,7 +63,7 @@ func newPodBinder(logger klog.Logger, client kubernetes.Interface, core coreinfo
 		return nil, err
 	}
 	return &podBinder{binder, claims.Lister(), storage.StorageClasses().Lister(), storage.CSIDrivers().Lister(),
-		volumes, capacities}, nil
+		volumes, capacities, assumed}, nil
 }
 
 // FindPodVolumes implements SchedulerVolumeBinder.
@@ -108,9 +110,10 @@ func (b *podBinder) claimsWith(logger klog.Logger, pod *corev1.Pod, labels map[s
 	*volumebinding.PodVolumeClaims, error) {
 	b.volumes.mu.Lock()
 	defer b.volumes.mu.Unlock()
-	b.volumes.labels, b.volumes.claims = labels, b.volumes.claims[:0]
+	b.volumes.labels, b.volumes.claims, b.volumes.elsewhere = labels, b.volumes.claims[:0], false
 	for claim := range b.unboundClaims(pod) {
 		b.volumes.claims = append(b.volumes.claims, claim.UID)
+		b.volumes.elsewhere = b.volumes.elsewhere || labels != nil && b.assumed.haveFor(claim)
 	}
 	b.volumes.only = true
 	defer func() { b.volumes.only, b.volumes.labels = false, nil }()
@@ -189,10 +192,13 @@ type podVolumes struct {
 	store   toolscache.Indexer
 	// mu is held while the binder reads the claims of a pod. only is true then. claims are the
 	// pod's claims without a volume. labels are those of the node that it looks at, nil for none.
-	mu     sync.Mutex
-	only   bool
-	claims []types.UID
-	labels map[string]string
+	// elsewhere means that a volume of another node may be assumed for one of these claims, which
+	// other pods use, too. The store has it as free: only the binder knows, if it sees the volume.
+	mu        sync.Mutex
+	only      bool
+	claims    []types.UID
+	labels    map[string]string
+	elsewhere bool
 }
 
 // newPodVolumes adds the index that it needs to the informer.
@@ -229,6 +235,9 @@ const volumesByClass = "storageclass"
 func (i podVolumesIndexer) ByIndex(name, value string) ([]any, error) {
 	if name != volumesByClass || !i.of.only {
 		return i.Indexer.ByIndex(name, value)
+	}
+	if i.of.elsewhere {
+		return fastpath.VolumesFor(i.Indexer, value, i.of.claims...)
 	}
 	return fastpath.VolumesOn(i.Indexer, value, i.of.labels, i.of.claims...)
 }

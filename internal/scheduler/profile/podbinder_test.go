@@ -68,7 +68,8 @@ func TestTheBinderListsTheVolumesOfThePodOnly(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0)
 	core, storage := factory.Core().V1(), factory.Storage().V1()
 	counted := &countedVolumes{TypedPersistentVolumeInformer: core.PersistentVolumes()}
-	binder, err := newPodBinder(logr.Discard(), nil, countedCore{core, counted}, storage, newClaimChanges())
+	binder, err := newPodBinder(logr.Discard(), nil, countedCore{core, counted}, storage, newClaimChanges(),
+		&assumedVolumes{})
 	must(t, err)
 
 	must(t, storage.StorageClasses().Informer().GetIndexer().Add(&storagev1.StorageClass{
@@ -118,7 +119,8 @@ func TestTheBinderLooksAtTheVolumesOfTheNodeOnly(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0)
 	core, storage := factory.Core().V1(), factory.Storage().V1()
 	counted := &countedVolumes{TypedPersistentVolumeInformer: core.PersistentVolumes()}
-	binder, err := newPodBinder(logr.Discard(), nil, countedCore{core, counted}, storage, newClaimChanges())
+	binder, err := newPodBinder(logr.Discard(), nil, countedCore{core, counted}, storage, newClaimChanges(),
+		&assumedVolumes{})
 	must(t, err)
 	must(t, storage.StorageClasses().Informer().GetIndexer().Add(&storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "kubernetes.io/no-provisioner",
@@ -193,5 +195,63 @@ func TestTheBinderLooksAtTheVolumesOfTheNodeOnly(t *testing.T) {
 	must(t, core.PersistentVolumeClaims().Informer().GetIndexer().Update(bound))
 	if _, err := look(3); !errors.Is(err, errClaimsChange) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAClaimOfTwoPodsGetsOneVolume has a claim that two pods use. The volume of another node, which
+// is assumed for it, is the only one that the second pod can use.
+func TestAClaimOfTwoPodsGetsOneVolume(t *testing.T) {
+	factory := informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0)
+	core, storage := factory.Core().V1(), factory.Storage().V1()
+	assumed := &assumedVolumes{}
+	upstream, err := newPodBinder(logr.Discard(), nil, core, storage, newClaimChanges(), assumed)
+	must(t, err)
+	binder := &boundedBinder{SchedulerVolumeBinder: upstream, assumed: assumed}
+	must(t, storage.StorageClasses().Informer().GetIndexer().Add(&storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "kubernetes.io/no-provisioner",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	}))
+	for _, name := range []string{"shared", "other"} {
+		claim := objects.ClaimOf(name, "class")
+		claim.Namespace, claim.UID = namespace, types.UID(name)
+		must(t, core.PersistentVolumeClaims().Informer().GetIndexer().Add(claim))
+	}
+	for _, node := range []string{"n1", "n2"} {
+		pv := objects.VolumeOn("on-"+node, "class", node)
+		pv.Status.Phase = corev1.VolumeAvailable
+		must(t, core.PersistentVolumes().Informer().GetIndexer().Add(pv))
+	}
+	find := func(pod *corev1.Pod, node string) (*volumebinding.PodVolumes, bool) {
+		t.Helper()
+		claims, err := binder.GetPodVolumeClaims(logr.Discard(), pod)
+		must(t, err)
+		found, reasons, err := binder.FindPodVolumes(logr.Discard(), pod, claims, objects.NodeOf(node,
+			corev1.LabelHostname, node))
+		must(t, err)
+		return found, len(reasons) == 0
+	}
+	first, second, other := claimant("shared"), claimant("shared"), claimant("other")
+	volumes, fits := find(first, "n1")
+	if _, fitsToo := find(second, "n2"); !fits || !fitsToo {
+		t.Fatalf("the first pod fits: %v, the second: %v", fits, fitsToo)
+	}
+	if _, err := binder.AssumePodVolumes(logr.Discard(), first, "n1", volumes); err != nil {
+		t.Fatal(err)
+	}
+	if _, fits := find(second, "n1"); !fits {
+		t.Error("the second pod cannot use the volume of the first one")
+	}
+	if _, fits := find(second, "n2"); fits {
+		t.Error("the claim of the first pod gets a second volume")
+	}
+	if _, fits := find(other, "n2"); !fits {
+		t.Error("a pod with another claim cannot use the other volume")
+	}
+	binder.RevertAssumedPodVolumes(volumes)
+	if _, fits := find(second, "n2"); !fits {
+		t.Error("the second pod cannot use the volume after the first one has given up")
+	}
+	if len(assumed.pods) > 0 {
+		t.Errorf("claims still have assumed volumes: %v", assumed.pods)
 	}
 }

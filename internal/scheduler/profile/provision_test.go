@@ -80,7 +80,7 @@ func newVolumeBinding(t *testing.T, existing ...runtime.Object) *volumeBinding {
 	watching := c.followWatches()
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	core, storage, changes := factory.Core().V1(), factory.Storage().V1(), newClaimChanges()
-	binder, err := newPodBinder(logr.Discard(), binderClient{c.client}, core, storage, changes)
+	binder, err := newPodBinder(logr.Discard(), binderClient{c.client}, core, storage, changes, &assumedVolumes{})
 	must(t, err)
 	c.upstream = &heldBinder{SchedulerVolumeBinder: binder, ended: make(chan error, 1)}
 	c.binder = &boundedBinder{
