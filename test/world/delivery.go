@@ -173,14 +173,14 @@ func (w *World) refused(x *exchange) *apierrors.StatusError {
 	if x.message() == messageStatus {
 		return conflict // livesched does not write again what is forbidden or invalid
 	}
-	errors := []*apierrors.StatusError{
+	refusals := []*apierrors.StatusError{
 		apierrors.NewForbidden(schema.GroupResource{}, name, errors.New("admission webhook denied the request")),
 		apierrors.NewInvalid(schema.GroupKind{}, name, nil),
 	}
 	if x.req.Method != http.MethodDelete { // there, it means that the name is that of another object
-		errors = append(errors, conflict)
+		refusals = append(refusals, conflict)
 	}
-	return one(w.faults, errors)
+	return one(w.faults, refusals)
 }
 
 // refusal returns the answer with an error.
