@@ -30,6 +30,8 @@ var actors = map[string]func(*World, *rand.Rand){
 	"groups":       (*World).changeGroups,
 	"podgroups":    (*World).changePodGroups,
 	"volumes":      (*World).changeVolumes,
+	"others":       (*World).bindForeign,
+	"autoscaler":   (*World).autoscale,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))

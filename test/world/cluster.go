@@ -43,10 +43,11 @@ type cluster struct {
 	kinds    []kind
 	revision int64
 	// oldest is the first revision that etcd still has.
-	oldest  int64
-	pods    map[string]*corev1.Pod
-	nodes   map[string]*corev1.Node
-	budgets map[string]*policyv1.PodDisruptionBudget
+	oldest     int64
+	pods       map[string]*corev1.Pod
+	namespaces map[string]*corev1.Namespace
+	nodes      map[string]*corev1.Node
+	budgets    map[string]*policyv1.PodDisruptionBudget
 
 	// groups are PodGroups of scheduler-plugins, and podGroups those of Kubernetes.
 	groups    map[string]*unstructured.Unstructured
@@ -64,8 +65,10 @@ type cluster struct {
 	preemptions preemptions
 	disruption  disruption
 	gangs       *gangs
-	// shrunk is when nodes have got less, by their names.
-	shrunk map[string]time.Time
+	// shrunk is when nodes have got less, by their names, and filled when somebody else has bound
+	// pods there. foreign are these pods.
+	shrunk, filled map[string]time.Time
+	foreign        map[types.UID]bool
 	// moved is when nodes have come or changed their zones, by their names, and doomed when claims
 	// for volumes were deleted.
 	moved, doomed map[string]time.Time
@@ -74,7 +77,8 @@ type cluster struct {
 // informed returns the objects that a scheduler knows.
 func (c *cluster) informed() (objects []runtime.Object) {
 	for _, of := range [][]runtime.Object{
-		known(c.nodes), known(c.judgedPods()), known(c.budgets), known(c.classes), known(c.slices), known(c.claims),
+		known(c.namespaces), known(c.nodes), known(c.judgedPods()), known(c.budgets),
+		known(c.classes), known(c.slices), known(c.claims),
 		known(c.storageClasses), known(c.csiNodes), known(c.volumes), known(c.volumeClaims),
 	} {
 		objects = append(objects, of...)
@@ -95,7 +99,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{world: w, revision: w.etcd.Revision(), oldest: w.etcd.Revision(),
-		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
+		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, namespaces: map[string]*corev1.Namespace{},
 		budgets:        map[string]*policyv1.PodDisruptionBudget{},
 		groups:         map[string]*unstructured.Unstructured{},
 		podGroups:      map[string]*schedulingv1beta1.PodGroup{},
@@ -109,11 +113,13 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		preemptions:    preemptions{deleted: map[types.UID]bool{}},
 		disruption:     disruption{due: map[types.NamespacedName]bool{}},
 		shrunk:         map[string]time.Time{},
-		moved:          map[string]time.Time{}, doomed: map[string]time.Time{},
+		filled:         map[string]time.Time{}, foreign: map[types.UID]bool{},
+		moved: map[string]time.Time{}, doomed: map[string]time.Time{},
 		gangs: newGangs(),
 	}
 	c.kinds = []kind{
 		follow("/registry/pods/", c.pods, w.podChanged),
+		follow("/registry/namespaces/", c.namespaces, nil),
 		follow("/registry/minions/", c.nodes, w.nodeChanged),
 		follow("/registry/poddisruptionbudgets/", c.budgets, w.budgetChanged),
 		follow(groupPrefix, c.groups, nil),
@@ -132,8 +138,9 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	if c.objects, err = client.New(config, client.Options{Scheme: all}); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, ownNamespace} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, name := range []string{metav1.NamespaceDefault, otherNamespace, metav1.NamespaceSystem, ownNamespace} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"tier": name}}}
 		if err := c.objects.Create(w.ctx, namespace); err != nil {
 			return nil, err
 		}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
@@ -22,28 +20,22 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 		w.counts["bound to a missing node"]++
 		return
 	}
+	// livesched may not have known.
 	if at, ok := w.cluster.shrunk[node.Name]; ok && time.Since(at) < lateness {
-		w.counts["bound to a node that shrank"]++ // livesched may not have known
+		w.counts["bound to a node that shrank"]++
 		return
 	}
-	total := corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}
+	if at, ok := w.cluster.filled[node.Name]; ok && time.Since(at) < lateness {
+		w.counts["bound to a node that others filled"]++
+		return
+	}
 	ports := 0
-	for _, pod := range w.cluster.pods {
-		if pod.Spec.NodeName != node.Name || podutil.IsPodTerminal(pod) {
-			continue
-		}
-		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-		requests[corev1.ResourcePods] = resource.MustParse("1")
-		for name, quantity := range requests {
-			sum := total[name]
-			sum.Add(quantity)
-			total[name] = sum
-		}
-		if len(pod.Spec.Containers[0].Ports) > 0 {
+	for _, pod := range w.podsOn(node) {
+		if !podutil.IsPodTerminal(pod) && len(pod.Spec.Containers[0].Ports) > 0 {
 			ports++
 		}
 	}
-	for name, sum := range total {
+	for name, sum := range w.requestsOn(node) {
 		if free := node.Status.Allocatable[name]; sum.Cmp(free) > 0 {
 			w.fail("pod %s was bound to %s, whose pods now request %s of %s, more than %s", bound.Name, node.Name,
 				sum.String(), name, free.String())

@@ -31,9 +31,14 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	case before == nil || before.Spec.NodeName == "":
 		w.counts["bound"]++
 		w.log.add("pod %s is bound to %s", after.Name, after.Spec.NodeName)
-		w.checkBinding(after)
-		w.checkClaims(after)
-		w.checkVolumes(after)
+		if w.cluster.foreign[after.UID] {
+			w.counts["bound by others"]++
+			w.cluster.filled[after.Spec.NodeName] = time.Now()
+		} else {
+			w.checkBinding(after)
+			w.checkClaims(after)
+			w.checkVolumes(after)
+		}
 		if w.nodeOf(after) == nil {
 			w.after(20*time.Second, func() { w.collectOrphan(after) })
 			return

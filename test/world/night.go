@@ -73,7 +73,7 @@ func (w *World) forget() {
 
 // expireEvents deletes the Events, which have a time to live of an hour.
 func (w *World) expireEvents() {
-	for _, namespace := range []string{metav1.NamespaceDefault, ownNamespace} {
+	for _, namespace := range []string{metav1.NamespaceDefault, otherNamespace, ownNamespace} {
 		w.must(w.cluster.kube.EventsV1().Events(namespace).DeleteCollection(w.ctx, metav1.DeleteOptions{},
 			metav1.ListOptions{}))
 	}

@@ -44,13 +44,7 @@ func (w *World) changeNodes(r *rand.Rand) {
 	node := one(r, nodes).DeepCopy()
 	switch kind {
 	case 2:
-		w.log.add("delete node %s", node.Name)
-		w.must(w.cluster.objects.Delete(w.ctx, node))
-		for _, pod := range sorted(w.cluster.pods) { // as the garbage collector of pods does
-			if pod.Spec.NodeName == node.Name {
-				w.deletePod(pod, client.GracePeriodSeconds(0))
-			}
-		}
+		w.removeNode(node)
 		return
 	case 3:
 		node.Spec.Unschedulable = !node.Spec.Unschedulable
@@ -66,6 +60,25 @@ func (w *World) changeNodes(r *rand.Rand) {
 	}
 	w.log.add("change node %s", node.Name)
 	w.must(w.cluster.objects.Update(w.ctx, node))
+}
+
+// removeNode deletes a node, and then its pods, as the garbage collector of pods does.
+func (w *World) removeNode(node *corev1.Node) {
+	w.log.add("delete node %s", node.Name)
+	w.must(w.cluster.objects.Delete(w.ctx, node))
+	for _, pod := range w.podsOn(node) {
+		w.deletePod(pod, client.GracePeriodSeconds(0))
+	}
+}
+
+// podsOn returns the pods of a node.
+func (w *World) podsOn(node *corev1.Node) (pods []*corev1.Pod) {
+	for _, pod := range sorted(w.cluster.pods) {
+		if pod.Spec.NodeName == node.Name {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
 }
 
 // flap makes a node ready that was not, or not ready, as far as schedulers see.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -118,11 +119,23 @@ func (w *World) changePolicy(r *rand.Rand) {
 	case r.IntN(5) == 0:
 		w.log.add("delete policy %s", policy.Name)
 		err = w.cluster.objects.Delete(w.ctx, policy)
+		if policy.Name == policyNames[0] { // without it, pods are tried again after five minutes
+			w.after(30*time.Second, func() { w.restorePolicy(policy) })
+		}
 	default:
 		w.log.add("policy %s", policy.Name)
 		err = w.cluster.objects.Update(w.ctx, policy)
 	}
 	w.must(err)
+}
+
+// restorePolicy creates a policy again, unless it exists.
+func (w *World) restorePolicy(policy *v1alpha1.SchedulingPolicy) {
+	again := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: policy.Spec}
+	if err := w.cluster.objects.Create(w.ctx, again); !apierrors.IsAlreadyExists(err) {
+		w.log.add("create policy %s again", policy.Name)
+		w.must(err)
+	}
 }
 
 // checkProfiles checks that the status of each profile describes its spec.

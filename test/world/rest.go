@@ -32,7 +32,7 @@ func (w *World) checkRest() {
 func (w *World) checkPending() {
 	var pending []*corev1.Pod
 	for _, pod := range sorted(w.cluster.pods) {
-		if pod.Spec.NodeName == "" {
+		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName != otherScheduler {
 			pending = append(pending, pod)
 		}
 	}

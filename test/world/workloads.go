@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// otherNamespace is a namespace that some pods are in.
+const otherNamespace = "other"
+
 // changeWorkloads creates pods that are alike, or deletes some.
 func (w *World) changeWorkloads(r *rand.Rand) {
 	pods := sorted(w.cluster.pods)
@@ -25,6 +28,13 @@ func (w *World) changeWorkloads(r *rand.Rand) {
 		return
 	}
 	template := w.newPod(r)
+	if len(template.Spec.ResourceClaims) == 0 && r.IntN(4) == 0 {
+		template.Namespace = otherNamespace
+	}
+	if affinity := template.Spec.Affinity; affinity != nil && r.IntN(3) == 0 {
+		affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
+			one(r, []*metav1.LabelSelector{{}, {MatchLabels: map[string]string{"tier": "other"}}})
+	}
 	for i := range 1 + r.IntN(8) {
 		w.counts["pods"]++
 		pod := template.DeepCopy()
