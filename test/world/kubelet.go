@@ -23,6 +23,10 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	w.podUsesVolumes(before, after)
 	if after == nil {
 		w.checkBudgets(before)
+		if w.cluster.again[before.UID] && before.Spec.SchedulerName != otherScheduler {
+			w.after(w.kubeletDelay(), func() { w.createAgain(before) })
+		}
+		delete(w.cluster.again, before.UID)
 		return
 	}
 	w.checkBudgets(after)
@@ -61,7 +65,9 @@ func (w *World) kubeletDelay() time.Duration {
 func (w *World) runPod(pod *corev1.Pod) {
 	patch := client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"phase":"Running"}}`, pod.UID))
-	if err := w.cluster.objects.Status().Patch(w.ctx, pod.DeepCopy(), patch); !apierrors.IsConflict(err) {
+	// The patch is invalid if there is another pod of the name.
+	err := w.cluster.objects.Status().Patch(w.ctx, pod.DeepCopy(), patch)
+	if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
 		w.must(err)
 	}
 }

@@ -27,6 +27,8 @@ var profileSpecs = []string{
 	`pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy:
   {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}]`,
 	`revisionHistoryLimit: 1`,
+	`plugins: {multiPoint: {enabled: [{name: ` + slowPlugin + `}]}}`,
+	`plugins: {preFilter: {enabled: [{name: ` + slowPlugin + `}]}, score: {disabled: [{name: "*"}]}}`,
 }
 
 // badProfileSpecs are specs that the API server stores, and livesched does not accept.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // livesched's namespace, with its Lease and its ControllerRevisions.
@@ -46,6 +47,7 @@ func (r *replica) start() {
 	o.Secure.Port, o.MetricsBindAddress, o.HealthProbeBindAddress = 0, "0", "0"
 	o.LeaderElectionNamespace, o.RevisionNamespace = ownNamespace, ownNamespace
 	o.Host = name
+	o.OutOfTree = framework.Registry{slowPlugin: w.slowness.newPlugin}
 	config := &rest.Config{Host: "http://world", Transport: r.process, QPS: -1}
 	ctx, cancel := context.WithCancel(klog.NewContext(w.ctx, logr.Discard()))
 	r.cancel, r.ended, r.over, r.err, r.manager = cancel, make(chan struct{}), false, nil, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/debugger"
@@ -20,12 +21,29 @@ func (w *World) checkRest() {
 	for _, r := range w.replicas {
 		w.checkCaches(r)
 	}
+	w.checkBound()
 	w.checkPending()
 	w.checkConditions()
 	w.checkProfiles()
 	if leaders := w.leaders(); leaders != 1 {
 		w.fail("%d replicas lead", leaders)
 	}
+}
+
+// checkBound checks that pods with a node do not say that they have none.
+func (w *World) checkBound() {
+	for _, pod := range sorted(w.cluster.pods) {
+		_, condition := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+		if pod.Spec.NodeName != "" && condition != nil && condition.Status != corev1.ConditionTrue &&
+			!w.overwritten[statusPath(pod)] && pod.CreationTimestamp.After(w.restored) {
+			w.fail("pod %s has node %s, and the condition %+v", pod.Name, pod.Spec.NodeName, *condition)
+		}
+	}
+}
+
+// statusPath is the path of the status of a pod.
+func statusPath(pod *corev1.Pod) string {
+	return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/status", pod.Namespace, pod.Name)
 }
 
 // checkPending checks that pods without a node fit on none, and say so. kube-scheduler decides.
@@ -68,7 +86,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	}
 	condition := pod.Status.Conditions[i]
 	w.log.add("pod %s is pending: %s: %s", pod.Name, condition.Reason, condition.Message)
-	if w.overwritten[fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/status", pod.Namespace, pod.Name)] {
+	if w.overwritten[statusPath(pod)] {
 		w.counts["condition of another process"]++
 		return
 	}

@@ -78,7 +78,7 @@ func Simulate(t *testing.T, plan *Plan) (result Result) {
 
 // play runs the world: a quiet beginning, and rounds of trouble.
 func (w *World) play() {
-	w.faults, w.kubelets = w.stream("faults"), w.stream("kubelets")
+	w.faults, w.kubelets, w.slowness.random = w.stream("faults"), w.stream("kubelets"), w.stream("slowness")
 	nodes, profiles := w.stream("first nodes"), w.stream("first profiles")
 	for range w.plan.Nodes {
 		w.addNode(nodes)

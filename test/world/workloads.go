@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -23,6 +24,8 @@ func (w *World) changeWorkloads(r *rand.Rand) {
 	if len(pods) > 60 || len(pods) > 0 && r.IntN(3) == 0 {
 		for range 1 + r.IntN(len(pods)) {
 			pod := one(r, pods)
+			claims := len(pod.Spec.ResourceClaims) + len(pod.Spec.Volumes)
+			w.cluster.again[pod.UID] = r.IntN(3) == 0 && groupOf(pod) == "" && claims == 0
 			w.deletePod(pod)
 		}
 		return
@@ -83,6 +86,18 @@ func (w *World) newPod(r *rand.Rand) *corev1.Pod {
 		useDevice(pod)
 	}
 	return pod
+}
+
+// createAgain creates a pod like one that is gone, under its name, as the controller of a
+// StatefulSet does.
+func (w *World) createAgain(gone *corev1.Pod) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: gone.Namespace, Name: gone.Name, Labels: gone.Labels},
+		Spec: *gone.Spec.DeepCopy()}
+	pod.Spec.NodeName = ""
+	w.log.add("create pod %s again", pod.Name)
+	if err := w.cluster.objects.Create(w.ctx, pod); !apierrors.IsAlreadyExists(err) {
+		w.must(err)
+	}
 }
 
 // deletePod deletes a pod for an actor.

@@ -54,7 +54,8 @@ type World struct {
 	// faults and kubelets have the random numbers of the faults and of the kubelets.
 	faults, kubelets *rand.Rand
 	// streams have the random numbers of each actor.
-	streams map[string]*rand.Rand
+	streams  map[string]*rand.Rand
+	slowness slowness
 	// stopping means that the world ends.
 	stopping bool
 }
