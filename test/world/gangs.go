@@ -163,8 +163,8 @@ func (w *World) interrupt(until time.Time) {
 	}
 }
 
-// disturb notes that a request fails, or is late, which binds a pod of a group, or writes the status
-// of one.
+// disturb notes that a request fails, or is late, which binds a pod of a group, or writes the
+// status of one.
 func (w *World) disturb(x *exchange) {
 	gangs, name := w.cluster.gangs, path.Base(path.Dir(x.req.URL.Path))
 	switch {

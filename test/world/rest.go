@@ -128,8 +128,8 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	}
 }
 
-// hindered reports whether a pod, by the message of its condition, could not preempt because of what
-// was not a reason for which it was rejected. When that changes, nothing wakes the pod.
+// hindered reports whether a pod, by the message of its condition, could not preempt because of
+// what was not a reason for which it was rejected. When that changes, nothing wakes the pod.
 func hindered(message string) bool {
 	rejected, preemption, _ := strings.Cut(message, " preemption: ")
 	_, reasons, _ := strings.Cut(strings.TrimSuffix(preemption, "."), ": ")

@@ -48,14 +48,17 @@ func (m *Memory) takeOrder(group podgroup.Key, members []fwk.PodInfo) (order []i
 	for i := range order {
 		order[i] = i
 	}
-	rank := map[types.UID]int{}
+	if !known {
+		return order, false
+	}
+	rank := make(map[types.UID]int, len(first))
 	for i, uid := range first {
 		rank[uid] = i - len(first) // before those that have none
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(rank[members[a].GetPod().UID], rank[members[b].GetPod().UID])
 	})
-	return order, known
+	return order, true
 }
 
 // bookmarks are domains that groups begin with.

@@ -41,6 +41,8 @@ type groupCycle struct {
 	decision decisionlog.Number
 	// retry means that the group is tried again after its back-off, whatever happens.
 	retry bool
+	// retryAfter is when the group is tried again, whatever happens. 0: retry counts.
+	retryAfter time.Duration
 }
 
 // newGroupCycle returns the attempt at the group that was popped with a pod.
@@ -162,8 +164,11 @@ func (g *groupCycle) fail(ctx context.Context) {
 	for i, m := range g.members {
 		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 	}
-	if g.retry {
+	switch {
+	case g.retry:
 		g.loop.Queue.RetryGroup(klog.FromContext(ctx), g.Group.Key)
+	case g.retryAfter > 0: // also if the group is to keep room later, which the next attempt finds again
+		g.loop.Queue.RetryGroupAt(g.Group.Key, g.loop.Clock.Now().Add(g.retryAfter))
 	}
 	for _, key := range g.groups() {
 		g.reportFailed(key)

@@ -42,7 +42,7 @@ const luckPause = 10 * time.Second
 // tryLater lets the group be tried again after a time.
 func (g *groupCycle) tryLater(after time.Duration) {
 	g.Why.Message += fmt.Sprintf("; trying again in %v", after)
-	g.loop.Queue.RetryGroupAt(g.Group.Key, g.loop.Clock.Now().Add(after))
+	g.retryAfter = after
 }
 
 // clearNominations lets the members be given back without the nodes that they are nominated for.

@@ -10,9 +10,9 @@
 // kube-apiserver. The two differ on purpose:
 //
 //   - There is no admission. A Pod gets no priority from its PriorityClass, no tolerations of
-//     not-ready nodes, and no service account, and a Node no taint. Volumes, claims and PodGroups get
-//     no finalizers, a PodGroup no priority, and a claim no default class. Objects can be created in namespaces that end or
-//     do not exist, and no quota or webhook refuses them.
+//     not-ready nodes, and no service account, and a Node no taint. Volumes, claims and PodGroups
+//     get no finalizers, a PodGroup no priority, and a claim no default class. Objects can be
+//     created in namespaces that end or do not exist, and no quota or webhook refuses them.
 //   - There is no authentication, authorization or flow control: each client has all rights.
 //   - There is no watch cache. Lists and watches of resourceVersion 0 have the latest state, where
 //     a real server may answer with an older one. Lists with a limit obey it at resourceVersion 0,
