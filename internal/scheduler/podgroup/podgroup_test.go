@@ -334,6 +334,16 @@ func TestPodsThatWillNotComeAgain(t *testing.T) {
 			r.SetAssigned(job(uid, "job"))
 		}
 	}
+	assumed := func(r *Registry, uids ...types.UID) {
+		for _, uid := range uids {
+			r.SetAssumed(job(uid, "job"))
+		}
+	}
+	undone := func(r *Registry, uids ...types.UID) {
+		for _, uid := range uids {
+			r.Undo(job(uid, "job"))
+		}
+	}
 	gone := func(r *Registry, uids ...types.UID) {
 		for _, uid := range uids {
 			r.Forget(job(uid, "job"))
@@ -372,6 +382,43 @@ func TestPodsThatWillNotComeAgain(t *testing.T) {
 		"the minimum was raised": {
 			func(r *Registry) { running(r, "a", "b", "c", "d"); r.SetGroup(Group{Key: train, MinMember: 6}) },
 			[]*corev1.Pod{job("x", "job")}, 2,
+		},
+		"not all were bound, all were taken back": {
+			func(r *Registry) { assumed(r, "a", "b", "c", "d"); gone(r, "a"); undone(r, "b", "c", "d") },
+			[]*corev1.Pod{job("b", "job"), job("c", "job")}, 4,
+		},
+		"one was not bound": {
+			func(r *Registry) {
+				assumed(r, "a", "b", "c", "d")
+				running(r, "a", "b", "c")
+				undone(r, "d")
+				gone(r, "c")
+			},
+			[]*corev1.Pod{job("d", "job")}, 2,
+		},
+		"one more than needed was not bound": {
+			func(r *Registry) {
+				assumed(r, "a", "b", "c", "d", "e")
+				undone(r, "e")
+				running(r, "a", "b", "c", "d")
+				gone(r, "a", "b")
+			}, []*corev1.Pod{job("e", "job")}, 1,
+		},
+		"one more was not bound later": {
+			func(r *Registry) {
+				running(r, "a", "b", "c", "d")
+				assumed(r, "e")
+				undone(r, "e")
+				gone(r, "a", "b")
+			}, []*corev1.Pod{job("e", "job")}, 1,
+		},
+		"some ended before the last was confirmed": {
+			func(r *Registry) {
+				assumed(r, "a", "b", "c", "d")
+				running(r, "a", "b")
+				gone(r, "a", "b")
+				running(r, "c", "d")
+			}, []*corev1.Pod{job("x", "job")}, 1,
 		},
 		"nobody is there": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") }, nil, 2},
 	} {
@@ -445,10 +492,15 @@ func TestTheRegistryForgets(t *testing.T) {
 			placed := 0
 			for key, s := range r.groups {
 				placed += len(s.placed)
-				for uid := range s.placed {
+				unconfirmed := 0
+				for uid, p := range s.placed {
+					unconfirmed += only(p.from, assumed)
 					if r.counted[uid] != key {
 						t.Fatalf("seed %d: pod %s counts in %v and in %v", seed, uid, key, r.counted[uid])
 					}
+				}
+				if unconfirmed != s.unconfirmed {
+					t.Fatalf("seed %d: %d pods of %v are unconfirmed, counted %d", seed, unconfirmed, key, s.unconfirmed)
 				}
 			}
 			if placed != len(r.counted) {

@@ -47,10 +47,13 @@ type state struct {
 	group *Group
 	// placed are the pods that have a node.
 	placed map[types.UID]placement
-	// complete means that at one time this run of it had all pods that it needs. owners are the
-	// controllers of the pods of the run that have had a node.
-	complete bool
-	owners   sets.Set[types.UID]
+	// unconfirmed is how many of placed are only assumed.
+	unconfirmed int
+	// enough means that at one time this run of it had all pods that it needs, as far as assumed ones
+	// get their nodes. complete means that they got them: a group whose pods were not bound has never
+	// been complete. owners are the controllers of the pods of the run that have had a node.
+	enough, complete bool
+	owners           sets.Set[types.UID]
 	// excused is how many pods it needs fewer; see Excuse.
 	excused int
 }
@@ -67,11 +70,15 @@ func (s *state) needed() int { return max(1, s.missing()) }
 func (s *state) note() {
 	switch {
 	case s.group != nil && s.group.MinMember-s.group.Succeeded <= len(s.placed):
-		s.complete, s.excused = true, 0
+		s.enough, s.excused = true, 0
 	case len(s.placed) == 0:
 		s.excused = 0
 	}
+	s.complete = s.complete || s.enough && s.unconfirmed == 0
 }
+
+// begin notes that another run of the group begins, or that it needs more pods than before.
+func (s *state) begin(complete bool) { s.enough, s.complete = complete, complete }
 
 // placement is where a pod is, and how it got there.
 type placement struct {
@@ -87,6 +94,14 @@ const (
 	// assigned: the API server has confirmed the node.
 	assigned
 )
+
+// only returns 1 if a placement comes from that source alone, 0 otherwise.
+func only(from, alone source) int {
+	if from == alone {
+		return 1
+	}
+	return 0
+}
 
 // NewRegistry returns a Registry without groups.
 func NewRegistry() *Registry {
@@ -113,9 +128,10 @@ func (r *Registry) SetGroup(g Group) (changed bool) {
 	changed = s.group == nil || s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) ||
 		!ptr.Equal(s.group.Priority, g.Priority)
 	if s.group == nil {
-		s.complete = g.Begun
+		s.begin(g.Begun)
 	} else if g.MinMember > s.group.MinMember {
-		s.complete, s.excused = false, 0 // the new minimum is for all of its pods
+		s.begin(false) // the new minimum is for all of its pods
+		s.excused = 0
 	}
 	before := ""
 	if s.group != nil {
@@ -143,7 +159,8 @@ func (r *Registry) DeleteGroup(key Key) {
 		if s.group != nil && s.group.Parent != "" {
 			r.forest.setParent(key, s.group.Parent, "")
 		}
-		s.group, s.complete, s.excused = nil, false, 0
+		s.group, s.excused = nil, 0
+		s.begin(false)
 		s.owners.Clear()
 		r.tidyLocked(key, s)
 	}
@@ -174,10 +191,11 @@ func (r *Registry) set(pod *corev1.Pod, from source) Key {
 	before := s.placed[pod.UID].from
 	owner := ownerOf(pod)
 	if len(s.placed) == 0 && s.owners.Len() > 0 && !s.owners.Has(owner) {
-		s.complete = false // another run begins
+		s.begin(false)
 		s.owners.Clear()
 	}
 	s.placed[pod.UID] = placement{node: pod.Spec.NodeName, from: before | from}
+	s.unconfirmed += only(before|from, assumed) - only(before, assumed)
 	s.owners.Insert(owner)
 	s.note()
 	if before != 0 {
@@ -227,12 +245,18 @@ func (r *Registry) unsetLocked(uid types.UID, from source) Key {
 	}
 	s := r.groups[key]
 	p := s.placed[uid]
-	if p.from &^= from; p.from != 0 {
+	before := p.from
+	p.from &^= from
+	s.unconfirmed += only(p.from, assumed) - only(before, assumed)
+	if p.from != 0 {
 		s.placed[uid] = p
 		return Key{}
 	}
 	delete(r.counted, uid)
 	delete(s.placed, uid)
+	if before == assumed {
+		s.enough = s.complete // as far as is known, it got no node
+	}
 	s.note()
 	r.tidyLocked(key, s)
 	return key
