@@ -24,7 +24,6 @@ import (
 	"github.com/livesched/livesched/internal/informers/fixed"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -32,6 +31,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/shadow"
 )
 
@@ -46,8 +46,10 @@ type Livesched struct {
 	Profile *profile.Instance
 	// EveryNode makes decisions find all nodes that a pod fits, also where the best are enough.
 	EveryNode bool
-	// Recorded makes decisions compute the scores that the decision log records.
-	Recorded bool
+	// Scored is the number of nodes whose scores decisions compute, as for the decision log, and
+	// Scores has those of the latest call of Decide.
+	Scored int
+	Scores []fwk.NodePluginScores
 	// Store has the profile.
 	Store *profile.Store
 	// Forker makes forks of the other parts.
@@ -82,6 +84,14 @@ const (
 
 // NewLivesched builds livesched with a profile. The caller must call Close.
 func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path Path,
+	outOfTree framework.Registry) (*Livesched, error) {
+	return NewResolved(ctx, objects, c.resolve, path, outOfTree)
+}
+
+// NewResolved builds livesched with a profile that resolved returns, given the names of the
+// registered plugins. The caller must call Close.
+func NewResolved(ctx context.Context, objects Objects,
+	resolved func(registered sets.Set[string]) (*resolve.Profile, error), path Path,
 	outOfTree framework.Registry) (*Livesched, error) {
 	l := &Livesched{Cache: cache.New(), Snapshot: cache.NewSnapshot(), Groups: podgroup.NewRegistry(),
 		Requests: newRequests(), ctx: ctx}
@@ -123,15 +133,16 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	}
 	l.Devices, l.durable = env.Devices.DRA, env.Durable
 	l.registered, l.builder = sets.KeySet(registry), profile.NewBuilder(env, 0, clock.RealClock{})
-	resolved, err := c.resolve(l.registered)
+	profileToBuild, err := resolved(l.registered)
 	if err != nil {
 		return nil, err
 	}
-	if l.Profile, err = l.builder.Build(ctx, resolved); err != nil {
+	if l.Profile, err = l.builder.Build(ctx, profileToBuild); err != nil {
 		return nil, err
 	}
 	l.Store = profile.NewStore()
-	l.Store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
+	l.Store.Swap(logr.Discard(),
+		profile.NewMap(map[string]*profile.Instance{profileToBuild.SchedulerName: l.Profile}, ""), l.Queue)
 	l.Shadows = shadow.New(shadow.Config{
 		Profiles: l.Store, Snapshot: l.Snapshot, FastPath: true, DeferredResizes: deferredResizes,
 		Clock: clock.RealClock{},
@@ -193,8 +204,8 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 	}, state, pod)
 	l.follow(pod, &decision, err)
 	l.Result = decision.Result
-	if err == nil && l.Recorded {
-		if _, err := decision.Top(l.ctx, decisionlog.TopNodes); err != nil {
+	if l.Scores = nil; err == nil && l.Scored > 0 {
+		if l.Scores, err = decision.Top(l.ctx, l.Scored); err != nil {
 			return Decision{Err: err}
 		}
 	}

@@ -32,6 +32,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"volumes":      (*World).changeVolumes,
 	"others":       (*World).bindForeign,
 	"autoscaler":   (*World).autoscale,
+	"namespaces":   (*World).endNamespace,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))

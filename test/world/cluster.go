@@ -142,9 +142,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		return nil, err
 	}
 	for _, name := range []string{metav1.NamespaceDefault, otherNamespace, metav1.NamespaceSystem, ownNamespace} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
-			Labels: map[string]string{"tier": name}}}
-		if err := c.objects.Create(w.ctx, namespace); err != nil {
+		if err := c.objects.Create(w.ctx, newNamespace(name)); err != nil {
 			return nil, err
 		}
 	}

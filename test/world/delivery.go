@@ -60,6 +60,9 @@ func (w *World) later(x *exchange, after time.Duration, run func()) {
 // send delivers a request, unless it gets lost.
 func (w *World) send(x *exchange) {
 	w.counts["requests"]++
+	if x.isWrite() && x.message() != messageLease {
+		w.counts["writes"]++
+	}
 	w.checkTerm(x)
 	x.sent = time.Now()
 	switch {
@@ -91,6 +94,9 @@ func (w *World) execute(x *exchange) {
 	if x.req.Context().Err() != nil && w.faults.IntN(2) == 0 {
 		w.disturb(x)
 		return // the client has given up before it was sent
+	}
+	if x.writesObject() && w.strikes(faultChanged, x) {
+		w.change(x)
 	}
 	a, s := w.network.execute(x)
 	w.executed(x, a)

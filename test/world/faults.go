@@ -64,6 +64,8 @@ const (
 	faultBusy fault = "busy"
 	// The API server does not accept a write: 403 by admission, 409 or 422.
 	faultRefused fault = "refused"
+	// Admission changes what is written, differently each time.
+	faultChanged fault = "changed"
 	// A write is executed a second time, later.
 	faultTwice fault = "twice"
 	// A message takes up to maxLate.
@@ -86,7 +88,7 @@ var (
 	// faults have the messages that can suffer from them.
 	faults = map[fault][]message{
 		faultLost: messages, faultLostAnswer: messages, faultHung: messages, faultBusy: messages, faultLate: messages,
-		faultKilled: messages, faultRefused: writes, faultTwice: writes, faultCut: watches, faultSilent: watches,
+		faultKilled: messages, faultRefused: writes, faultChanged: writes, faultTwice: writes, faultCut: watches, faultSilent: watches,
 	}
 )
 

@@ -153,6 +153,8 @@ func (x *exchange) isWatch() bool { return x.req.URL.Query().Get("watch") != "" 
 
 func (x *exchange) isWrite() bool { return x.req.Method != http.MethodGet }
 
+func (x *exchange) writesObject() bool { return x.isWrite() && x.req.Method != http.MethodDelete }
+
 // take returns the exchanges that have arrived, in an order that does not depend on goroutines.
 func (n *network) take() []*exchange {
 	n.mu.Lock()

@@ -39,8 +39,12 @@ type Result struct {
 
 // calm is how long the cluster has, after the trouble, to come to rest. It is shorter than the time
 // after which livesched tries each pending pod again by default, whatever has happened: see
-// newPolicy.
+// policyWords.
 const calm = 4 * time.Minute
+
+// restless is how many writes, other than those of leases, the livescheds must not need in a minute
+// in which nothing happens.
+const restless = 20
 
 // Simulate runs the world of a plan to its end.
 func Simulate(t *testing.T, plan *Plan) (result Result) {
@@ -110,9 +114,17 @@ func (w *World) playRound(number int) {
 	w.RunUntil(end, nil)
 	w.log.add("the trouble ends")
 	w.weather, w.outage = nil, time.Time{}
-	w.RunUntil(time.Now().Add(calm), nil)
+	w.RunUntil(time.Now().Add(calm-time.Minute), nil)
+	before := w.counts["writes"]
+	w.RunUntil(time.Now().Add(time.Minute), nil)
+	if n := w.counts["writes"] - before; n > restless {
+		w.fail("livesched writes %d times in a minute in which nothing happens", n)
+	}
 	if w.failure == nil {
 		w.checkRest()
+	}
+	if w.failure == nil {
+		w.checkDecisions(number)
 	}
 }
 

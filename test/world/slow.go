@@ -29,8 +29,11 @@ func (s *slowness) newPlugin(context.Context, runtime.Object, fwk.Handle) (fwk.P
 	return &slow{s}, nil
 }
 
-// pause lets some time pass, one time out of three.
+// pause lets some time pass, one time out of three. s may be nil: no time.
 func (s *slowness) pause(ctx context.Context) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	take := time.Duration(s.random.IntN(3*30)-60) * time.Millisecond
 	s.mu.Unlock()

@@ -15,9 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// otherNamespace is a namespace that some pods are in.
-const otherNamespace = "other"
-
 // changeWorkloads creates pods that are alike, or deletes some.
 func (w *World) changeWorkloads(r *rand.Rand) {
 	pods := sorted(w.cluster.pods)
@@ -31,7 +28,7 @@ func (w *World) changeWorkloads(r *rand.Rand) {
 		return
 	}
 	template := w.newPod(r)
-	if len(template.Spec.ResourceClaims) == 0 && r.IntN(4) == 0 {
+	if len(template.Spec.ResourceClaims) == 0 && r.IntN(4) == 0 && w.accepts(otherNamespace) {
 		template.Namespace = otherNamespace
 	}
 	if affinity := template.Spec.Affinity; affinity != nil && r.IntN(3) == 0 {
@@ -91,6 +88,9 @@ func (w *World) newPod(r *rand.Rand) *corev1.Pod {
 // createAgain creates a pod like one that is gone, under its name, as the controller of a
 // StatefulSet does.
 func (w *World) createAgain(gone *corev1.Pod) {
+	if !w.accepts(gone.Namespace) {
+		return
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: gone.Namespace, Name: gone.Name, Labels: gone.Labels},
 		Spec: *gone.Spec.DeepCopy()}
 	pod.Spec.NodeName = ""

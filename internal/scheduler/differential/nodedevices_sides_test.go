@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -69,7 +70,7 @@ func newDeviceSides(t *testing.T, listed []runtime.Object) (deviceSides, context
 		if err != nil {
 			t.Fatal(err)
 		}
-		side.EveryNode, side.Recorded = i == 2, true
+		side.EveryNode, side.Scored = i == 2, decisionlog.TopNodes
 		s.mine = append(s.mine, side)
 	}
 	return s, cancel

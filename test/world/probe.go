@@ -1,0 +1,117 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/test/sidebyside"
+)
+
+// checkDecisions checks that each profile decides about another pod as it does in a livesched that
+// knows only the present objects, on the path that calls the plugins for each node.
+func (w *World) checkDecisions(number int) {
+	resolved := w.resolved()
+	for _, name := range profileNames {
+		profile := &v1alpha1.SchedulerProfile{}
+		if err := w.cluster.objects.Get(w.ctx, client.ObjectKey{Name: name}, profile); err != nil {
+			w.fail("profile %s: %v", name, err)
+		}
+		if w.failure != nil {
+			return
+		}
+		if apimeta.IsStatusConditionTrue(profile.Status.Conditions, v1alpha1.ConditionReady) {
+			w.probe(number, resolved.Profiles[name])
+		}
+	}
+}
+
+// probe creates a pod, and deletes it once livesched has decided.
+func (w *World) probe(number int, profile *resolve.Profile) {
+	if w.anyNominated() {
+		return // room is kept for a pod that cannot use it
+	}
+	pod := w.newPod(w.stream(fmt.Sprint("probe ", number, profile.Name)))
+	pod.Name, pod.Spec.SchedulerName = fmt.Sprintf("probe-%d-%s", number, profile.Name), profile.SchedulerName
+	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+	w.must(w.cluster.objects.Create(w.ctx, pod))
+	best, err := w.bestNodes(profile, pod)
+	if err != nil {
+		w.fail("a new livesched: %v", err)
+		return
+	}
+	now := func() *corev1.Pod { return w.cluster.pods["/registry/pods/"+pod.Namespace+"/"+pod.Name] }
+	gone := func() bool { return now() == nil }
+	if best.Len() > 0 {
+		w.RunUntil(time.Now().Add(time.Minute), func() bool { return gone() || now().Spec.NodeName != "" })
+		if w.counts["probes"]++; w.failure == nil && (gone() || !best.Has(now().Spec.NodeName)) {
+			w.fail("pod %s: the best nodes of profile %s are %v: %v", pod.Name, profile.Name, sets.List(best), now())
+		}
+	}
+	w.deletePod(pod)
+	w.RunUntil(time.Now().Add(time.Minute), gone)
+}
+
+func (w *World) anyNominated() bool {
+	for _, pod := range w.cluster.pods {
+		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// bestNodes returns the nodes that a new livesched scores highest for a pod.
+func (w *World) bestNodes(profile *resolve.Profile, pod *corev1.Pod) (sets.Set[string], error) {
+	objects := sidebyside.NewObjects()
+	if err := objects.Put(w.cluster.informed()...); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	l, err := sidebyside.NewResolved(ctx, objects,
+		func(sets.Set[string]) (*resolve.Profile, error) { return profile, nil },
+		sidebyside.ScalarPath, framework.Registry{slowPlugin: newQuick})
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	for _, node := range w.cluster.nodes {
+		l.Cache.AddNode(logr.Discard(), node)
+	}
+	for _, other := range w.cluster.judgedPods() {
+		if other.Spec.NodeName != "" {
+			if err := l.Cache.AddPod(logr.Discard(), other); err != nil {
+				return nil, err
+			}
+		}
+	}
+	l.EveryNode, l.Scored = true, len(w.cluster.nodes)
+	best := sets.New[string]()
+	if decision := l.Decide(pod); decision.Host != "" {
+		best.Insert(decision.Host) // a node that is the only one has no score
+	}
+	for _, node := range l.Scores {
+		if node.TotalScore == l.Scores[0].TotalScore {
+			best.Insert(node.Name)
+		}
+	}
+	return best, nil
+}
+
+// newQuick returns the plugin Slow without its pauses.
+func newQuick(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &slow{}, nil }
