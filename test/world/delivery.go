@@ -60,7 +60,7 @@ func (w *World) later(x *exchange, after time.Duration, run func()) {
 // send delivers a request, unless it gets lost.
 func (w *World) send(x *exchange) {
 	w.counts["requests"]++
-	if x.isWrite() && x.message() != messageLease {
+	if x.isWrite() && x.message() != messageLease && x.message() != messageEvent {
 		w.counts["writes"]++
 	}
 	w.checkTerm(x)

@@ -56,10 +56,12 @@ func (d *drawer) list(schema *apiextensionsv1.JSONSchemaProps, path string) []an
 	names := map[any]bool{}
 	least := int(ptr.Deref(schema.MinItems, 0))
 	for range least + d.IntN(4) {
+		invalid := d.invalid
 		item := d.draw(schema.Items.Schema, path+"[]")
 		if fields, ok := item.(map[string]any); ok {
 			name := cmp.Or(fields["name"], fields["metricName"])
 			if name != nil && names[name] {
+				d.invalid = invalid
 				continue
 			}
 			names[name] = true

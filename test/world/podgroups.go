@@ -202,7 +202,7 @@ func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
 		}
 	case condition.Reason != schedulingv1beta1.PodGroupReasonUnschedulable || condition.Message == "":
 		return fmt.Errorf("its condition is %+v", *condition)
-	case complete:
+	case placed || complete && g.least > 0:
 		return fmt.Errorf("it is complete, but its condition is %+v", *condition)
 	}
 	return nil

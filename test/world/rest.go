@@ -30,12 +30,13 @@ func (w *World) checkRest() {
 	}
 }
 
-// checkBound checks that pods with a node do not say that they have none.
+// checkBound checks that pods with a node do not say that they have none, unless somebody else has
+// bound them: the condition may have been on its way then.
 func (w *World) checkBound() {
 	for _, pod := range sorted(w.cluster.pods) {
 		_, condition := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 		if pod.Spec.NodeName != "" && condition != nil && condition.Status != corev1.ConditionTrue &&
-			!w.overwritten[statusPath(pod)] && pod.CreationTimestamp.After(w.restored) {
+			!w.cluster.foreign[pod.UID] && !w.overwritten[statusPath(pod)] && pod.CreationTimestamp.After(w.restored) {
 			w.fail("pod %s has node %s, and the condition %+v", pod.Name, pod.Spec.NodeName, *condition)
 		}
 	}
@@ -103,7 +104,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	}
 	switch decision := judge.decide(pod); {
 	case node != "" && (decision.Nominating != nil || len(pod.Spec.Volumes) == 0):
-		w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, condition.Message, node)
+		w.fail("pod %s is pending (%s), and nominated for %s%s", pod.Name, condition.Message, node, w.queued(pod))
 	case node != "":
 		// A pod that was nominated keeps its node if PreFilter of a plugin for volumes rejects it
 		// then: PostFilter of DynamicResources fails without its own PreFilter, before
@@ -112,7 +113,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	case decision.Err == nil && decision.Host == "":
 		w.fail("kube-scheduler does not decide about pod %s: %v", pod.Name, decision.Status)
 	case decision.Err == nil:
-		w.fail("pod %s is pending (%s), but fits on %s", pod.Name, condition.Message, decision.Host)
+		w.fail("pod %s is pending (%s), but fits on %s%s", pod.Name, condition.Message, decision.Host, w.queued(pod))
 	case decision.Nominating == nil || decision.Nominating.NominatedNodeName == "":
 	case len(pod.Spec.ResourceClaims) > 0:
 		// A pod that was rejected for another reason is not tried again when devices become free,

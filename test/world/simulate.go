@@ -42,7 +42,7 @@ type Result struct {
 // policyWords.
 const calm = 4 * time.Minute
 
-// restless is how many writes, other than those of leases, the livescheds must not need in a minute
+// restless is how many writes, other than those of leases and Events, the livescheds must not need in a minute
 // in which nothing happens.
 const restless = 20
 

@@ -33,6 +33,21 @@ const (
 	immediately
 )
 
+// leaves returns the node that a pod has left if the event is its end, "" for any other event. It
+// helps the pods that are nominated for the node, whatever the hints say: as long as a pod ends
+// there, preemption does not look for another node, although plugins for which that pod does not
+// matter may refuse this one.
+func (ev *clusterEvent) leaves() string {
+	if ev.event.Resource != schedframework.EventAssignedPodDelete.Resource ||
+		ev.event.ActionType != schedframework.EventAssignedPodDelete.ActionType {
+		return ""
+	}
+	if pod, ok := ev.oldObj.(*corev1.Pod); ok {
+		return pod.Spec.NodeName
+	}
+	return ""
+}
+
 // worthRequeuingLocked decides whether an event may help the pod, by the hints of the plugins that
 // refused it.
 func (q *Queue) worthRequeuingLocked(logger klog.Logger, e *entry, ev *clusterEvent) strategy {

@@ -292,6 +292,9 @@ func (m *model) worth(p *modelPod, ev clusterEvent) strategy {
 		return afterBackoff
 	}
 	s := stay
+	if left := leftBy(ev); p.place != Gated && left != "" && left == m.nominees[p.pod.UID].node {
+		s = afterBackoff
+	}
 	for event, hints := range m.profile(p.pod).Hints {
 		for _, hint := range hints {
 			if !schedframework.MatchClusterEvents(event, ev.event) || !rejectors.Has(hint.Plugin) {
@@ -308,6 +311,14 @@ func (m *model) worth(p *modelPod, ev clusterEvent) strategy {
 		}
 	}
 	return s
+}
+
+// leftBy returns the node that a pod has left by an event.
+func leftBy(ev clusterEvent) string {
+	if pod, ok := ev.oldObj.(*corev1.Pod); ok && ev.event == schedframework.EventAssignedPodDelete {
+		return pod.Spec.NodeName
+	}
+	return ""
 }
 
 // keep records an event for all pods in flight.
@@ -334,11 +345,11 @@ func (m *model) interesting(event fwk.ClusterEvent) bool {
 	return event.Resource == fwk.WildCard
 }
 
-func (m *model) move(event fwk.ClusterEvent, newObj any, precheck func(*corev1.Pod) bool) {
+func (m *model) move(event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
 	if !m.interesting(event) {
 		return
 	}
-	ev := clusterEvent{event: event, newObj: newObj}
+	ev := clusterEvent{event: event, oldObj: oldObj, newObj: newObj}
 	for _, p := range m.in(Unschedulable, Gated) {
 		if m.outdated(p) || precheck != nil && !precheck(p.pod) || p.place == Gated && !m.gateHears(p, event) {
 			continue
@@ -547,7 +558,7 @@ func (m *model) current(uid types.UID) *modelPod {
 
 // nominationEnded reports that pods of a priority and below may have room.
 func (m *model) nominationEnded(priority int32) {
-	m.move(schedframework.EventAssignedPodDelete, nil,
+	m.move(schedframework.EventAssignedPodDelete, nil, nil,
 		func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
 }
 

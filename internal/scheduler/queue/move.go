@@ -78,6 +78,8 @@ type candidate struct {
 	// left it since, the hints are called for the pod.
 	alike    *hintGroup
 	strategy strategy
+	// nominated means that the event is the end of a pod on the node that this one is nominated for.
+	nominated bool
 }
 
 func newCandidate(e *entry) candidate {
@@ -143,6 +145,13 @@ func (m *move) beginLocked() {
 	if m.event.newObj != nil && schedframework.ClusterEventIsWildCard(event) {
 		return
 	}
+	for _, nominated := range m.nominator.NominatedPodsForNode(m.event.leaves()) {
+		if e := m.pods[nominated.GetPod().UID]; e != nil && e.place == Unschedulable {
+			c := newCandidate(e)
+			c.nominated = true
+			m.candidates = append(m.candidates, c)
+		}
+	}
 	for _, k := range m.unschedulable.ordered {
 		if !k.profile.replaced && k.concerns(event) {
 			m.hintGroups = append(m.hintGroups, k.groups...)
@@ -186,7 +195,9 @@ func (m *move) considerLocked(c candidate) {
 		return
 	}
 	s := c.strategy
-	if c.alike == nil || c.alike != e.hintGroup {
+	if c.nominated && e.place == Unschedulable {
+		s = afterBackoff
+	} else if c.alike == nil || c.alike != e.hintGroup {
 		if !e.awaits(m.event.event) {
 			return
 		}

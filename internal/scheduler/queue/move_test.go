@@ -35,7 +35,8 @@ func TestHints(t *testing.T) {
 		unschedulable, pending []string
 		hints                  HintMap
 		event                  fwk.ClusterEvent
-		newObj                 any
+		nominated              string // for a node
+		oldObj, newObj         any
 		want                   Place
 	}{
 		{
@@ -132,6 +133,33 @@ func TestHints(t *testing.T) {
 			want:          Backoff,
 		},
 		{
+			name:          "a pod left the node that this one is nominated for",
+			unschedulable: []string{"A"},
+			hints:         HintMap{schedframework.EventAssignedPodDelete: {hintOf("A", fwk.QueueSkip, nil)}},
+			event:         schedframework.EventAssignedPodDelete,
+			nominated:     "n",
+			oldObj:        newPod("b", onNode("n")),
+			want:          Backoff,
+		},
+		{
+			name:          "a pod left another node",
+			unschedulable: []string{"A"},
+			hints:         HintMap{schedframework.EventAssignedPodDelete: {hintOf("A", fwk.QueueSkip, nil)}},
+			event:         schedframework.EventAssignedPodDelete,
+			nominated:     "n",
+			oldObj:        newPod("b", onNode("other")),
+			want:          Unschedulable,
+		},
+		{
+			name:          "a pod came to the node that this one is nominated for",
+			unschedulable: []string{"A"},
+			hints:         HintMap{schedframework.EventAssignedPodAdd: {hintOf("A", fwk.QueueSkip, nil)}},
+			event:         schedframework.EventAssignedPodAdd,
+			nominated:     "n",
+			newObj:        newPod("b", onNode("n")),
+			want:          Unschedulable,
+		},
+		{
 			name:          "a wildcard event needs no hint",
 			unschedulable: []string{"A"},
 			event:         fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All},
@@ -162,17 +190,17 @@ func TestHints(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, func(p *ProfileSettings) { p.Hints = tt.hints })
-			pod := newPod("a")
+			pod := newPod("a", nominated(tt.nominated))
 
 			f.Add(logger, pod)
 			f.giveBack(f.pop(), tt.unschedulable, tt.pending)
-			f.Move(logger, tt.event, nil, tt.newObj, nil)
+			f.Move(logger, tt.event, tt.oldObj, tt.newObj, nil)
 			f.Expect(f.place(pod)).To(Equal(tt.want), "waiting")
 
 			f.Delete(logger, pod)
 			f.Add(logger, pod)
 			p := f.pop()
-			f.Move(logger, tt.event, nil, tt.newObj, nil)
+			f.Move(logger, tt.event, tt.oldObj, tt.newObj, nil)
 			f.giveBack(p, tt.unschedulable, tt.pending)
 			f.Expect(f.place(pod)).To(Equal(tt.want), "in flight")
 		})

@@ -151,6 +151,9 @@ func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 			continue // no hint can return a stronger strategy
 		}
 		result = max(result, q.worthRequeuingLocked(logger, e, ev))
+		if node := ev.leaves(); node != "" && node == q.nominator.NodeOf(e.pod.UID) {
+			result = max(result, afterBackoff)
+		}
 		if result == immediately {
 			break
 		}

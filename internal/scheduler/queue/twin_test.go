@@ -560,11 +560,15 @@ func (w *twinWorld) event() {
 	if w.r.IntN(4) == 0 {
 		precheck = func(pod *corev1.Pod) bool { return *pod.Spec.Priority > 0 }
 	}
-	m := newMove(w.queue, logger, clusterEvent{event: event, newObj: newObj}, precheck)
+	var oldObj any
+	if event == schedframework.EventAssignedPodDelete && w.r.IntN(2) == 0 {
+		oldObj, newObj = newPod("gone", onNode(fmt.Sprint("n", w.r.IntN(3)))), nil
+	}
+	m := newMove(w.queue, logger, clusterEvent{event: event, oldObj: oldObj, newObj: newObj}, precheck)
 	for m.maxPods = 1 + w.r.IntN(8); m.runTurn(); m.maxPods = 1 + w.r.IntN(8) {
 		w.note("an event that takes several turns")
 	}
-	w.model.move(event, newObj, precheck)
+	w.model.move(event, oldObj, newObj, precheck)
 }
 
 func (w *twinWorld) activate() {

@@ -6,8 +6,14 @@ package resolve
 import (
 	"maps"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/livesched/livesched/api/v1alpha1"
 )
+
+// sameSpec reports whether two specs are equal. Those of one UID and metadata.generation may differ:
+// if etcd is restored, an object counts its generations again.
+func sameSpec[T any](a, b *T) bool { return a == b || apiequality.Semantic.DeepEqual(a, b) }
 
 // lastPolicy returns the policy that the last resolution resolved the object to, if it would be the
 // same again: the spec and the Secrets that it names have not changed, and it was valid. Otherwise
@@ -18,7 +24,7 @@ func (r *resolver) lastPolicy(object *v1alpha1.SchedulingPolicy) *policy {
 	}
 	last := r.input.Last.resolver.policies[object.Name]
 	if last == nil || !last.result.Accepted || last.good.UID != object.UID ||
-		last.good.Generation != object.Generation {
+		last.good.Generation != object.Generation || !sameSpec(&last.good.Spec, &object.Spec) {
 		return nil
 	}
 	if !maps.EqualFunc(last.good.Secrets, secretsOf(&object.Spec, r.input.Secrets), Secret.Equal) {
@@ -38,7 +44,7 @@ func (r *resolver) lastCandidate(object *v1alpha1.SchedulerProfile, p *policy) *
 	}
 	last := r.input.Last.resolver.candidates[object.Name]
 	if last == nil || last.current == nil || last.object.UID != object.UID ||
-		last.object.Generation != object.Generation {
+		last.object.Generation != object.Generation || !sameSpec(&last.object.Spec, &object.Spec) {
 		return nil
 	}
 	if last.policy.base != p.base || last.policy.good != p.good {
