@@ -59,6 +59,8 @@ type cluster struct {
 
 	storageClasses map[string]*storagev1.StorageClass
 	csiNodes       map[string]*storagev1.CSINode
+	csiDrivers     map[string]*storagev1.CSIDriver
+	capacities     map[string]*storagev1.CSIStorageCapacity
 	volumes        map[string]*corev1.PersistentVolume
 	volumeClaims   map[string]*corev1.PersistentVolumeClaim
 
@@ -81,7 +83,8 @@ func (c *cluster) informed() (objects []runtime.Object) {
 	for _, of := range [][]runtime.Object{
 		known(c.namespaces), known(c.nodes), known(c.judgedPods()), known(c.budgets),
 		known(c.classes), known(c.slices), known(c.claims),
-		known(c.storageClasses), known(c.csiNodes), known(c.volumes), known(c.volumeClaims),
+		known(c.storageClasses), known(c.csiNodes), known(c.csiDrivers), known(c.capacities),
+		known(c.volumes), known(c.volumeClaims),
 	} {
 		objects = append(objects, of...)
 	}
@@ -110,6 +113,8 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		claims:         map[string]*resourcev1.ResourceClaim{},
 		storageClasses: map[string]*storagev1.StorageClass{},
 		csiNodes:       map[string]*storagev1.CSINode{},
+		csiDrivers:     map[string]*storagev1.CSIDriver{},
+		capacities:     map[string]*storagev1.CSIStorageCapacity{},
 		volumes:        map[string]*corev1.PersistentVolume{},
 		volumeClaims:   map[string]*corev1.PersistentVolumeClaim{},
 		preemptions:    preemptions{deleted: map[types.UID]bool{}},
@@ -132,6 +137,8 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		follow(claimPrefix, c.claims, w.claimChanged),
 		follow("/registry/storageclasses/", c.storageClasses, nil),
 		follow(csiNodePrefix, c.csiNodes, nil),
+		follow(csiDriverKey, c.csiDrivers, nil),
+		follow(capacityPrefix, c.capacities, nil),
 		follow(volumePrefix, c.volumes, w.volumeChanged),
 		follow(volumeClaimPrefix, c.volumeClaims, w.volumeClaimChanged),
 	}

@@ -99,27 +99,26 @@ func (w *World) changePolicy(r *rand.Rand) {
 	err := w.cluster.objects.Get(w.ctx, client.ObjectKeyFromObject(policy), policy)
 	switch {
 	case apierrors.IsNotFound(err):
-		w.log.add("create policy %s", policy.Name)
-		mustUnmarshal(waiting, &policy.Spec)
-		w.must(w.cluster.objects.Create(w.ctx, policy))
+		w.restorePolicy(policy.Name)
 	case err != nil:
 		w.must(err)
 	case r.IntN(5) == 0:
 		w.log.add("delete policy %s", policy.Name)
 		w.must(w.cluster.objects.Delete(w.ctx, policy))
 		if policy.Name == policyNames[0] { // without it, pods are tried again after five minutes
-			w.after(30*time.Second, func() { w.restorePolicy(policy) })
+			w.after(30*time.Second, func() { w.restorePolicy(policy.Name) })
 		}
 	default:
 		w.writePolicy(policy.Name, r)
 	}
 }
 
-// restorePolicy creates a policy again, unless it exists.
-func (w *World) restorePolicy(policy *v1alpha1.SchedulingPolicy) {
-	again := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: policy.Spec}
-	if err := w.cluster.objects.Create(w.ctx, again); !apierrors.IsAlreadyExists(err) {
-		w.log.add("create policy %s again", policy.Name)
+// restorePolicy creates a policy, unless it exists.
+func (w *World) restorePolicy(name string) {
+	policy := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	mustUnmarshal(waiting, &policy.Spec)
+	if err := w.cluster.objects.Create(w.ctx, policy); !apierrors.IsAlreadyExists(err) {
+		w.log.add("create policy %s again", name)
 		w.must(err)
 	}
 }

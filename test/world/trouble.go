@@ -66,6 +66,8 @@ func (w *World) restoreEtcd(r *rand.Rand) {
 	w.observe()
 	w.etcd.Compact(w.cluster.revision)
 	w.cluster.oldest = w.cluster.revision
+	// The policy may have been deleted at that time.
+	w.after(30*time.Second, func() { w.restorePolicy(policyNames[0]) })
 }
 
 // compact makes etcd forget what is older than a few minutes, or all but the present.

@@ -31,6 +31,7 @@ const resync = 15 * time.Second
 // controlVolumes starts the controllers of volumes.
 func (w *World) controlVolumes() {
 	w.makeClasses()
+	w.reportCapacities()
 	for _, claim := range sorted(w.cluster.volumeClaims) {
 		w.syncVolumeClaim(claim.DeepCopy())
 	}
@@ -204,7 +205,7 @@ func (w *World) provision(claim *corev1.PersistentVolumeClaim, selected string) 
 			Driver: volumeDriver, VolumeHandle: string(claim.UID)}}}
 	switch {
 	case node == nil:
-		onlyWhere(volume, zoneLabel, one(w.kubelets, []string{"z0", "z1", "z2"}))
+		onlyWhere(volume, zoneLabel, one(w.kubelets, zones))
 	case w.kubelets.IntN(2) == 0:
 		onlyWhere(volume, zoneLabel, node.Labels[zoneLabel])
 	default:

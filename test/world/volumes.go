@@ -41,7 +41,7 @@ func (w *World) changeVolumes(r *rand.Rand) {
 	if w.counts["actor: volumes"] == 1 {
 		w.controlVolumes()
 	}
-	switch kind := r.IntN(12); kind {
+	switch kind := r.IntN(13); kind {
 	case 0, 1, 2:
 		for range 1 + r.IntN(3) {
 			w.addDisk(r)
@@ -70,6 +70,8 @@ func (w *World) changeVolumes(r *rand.Rand) {
 		}
 	case 8, 9:
 		w.shareVolume(r)
+	case 12:
+		w.changeCapacity(r)
 	default:
 		w.addStoringPods(r)
 	}
@@ -83,7 +85,7 @@ func (w *World) addDisk(r *rand.Rand) {
 		onlyWhere(disk, corev1.LabelHostname, one(r, nodes).Name)
 	}
 	if r.IntN(3) == 0 {
-		onlyWhere(disk, zoneLabel, one(r, []string{"z0", "z1", "z2"}))
+		onlyWhere(disk, zoneLabel, one(r, zones))
 	}
 	disk.Finalizers = []string{volumeFinalizer}
 	disk.Spec.Capacity = storage(one(r, []string{"1Gi", "5Gi", "10Gi"}))

@@ -67,7 +67,7 @@ func (w *World) newPod(r *rand.Rand) *corev1.Pod {
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 				{TopologyKey: corev1.LabelHostname, LabelSelector: own}}}}
 	case 2:
-		pod.Spec.NodeSelector = map[string]string{"zone": one(r, []string{"z0", "z1", "z2"})}
+		pod.Spec.NodeSelector = map[string]string{"zone": one(r, zones)}
 	case 3:
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	case 4:

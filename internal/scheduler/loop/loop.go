@@ -109,12 +109,15 @@ type Loop struct {
 // Run schedules pods until the queue is closed. Then it waits for the bindings in progress, for a
 // few seconds at most. It must be called once only.
 func (l *Loop) Run(ctx context.Context) {
+	var bindings, confirmations sync.WaitGroup
+	defer confirmations.Wait()
 	bindingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // outlives the loop by BindingGrace
 	defer cancel()
-	var bindings sync.WaitGroup
+	unconfirmed := binding.NewUnconfirmed(l.Binder, l.Clock)
+	confirmations.Go(func() { unconfirmed.Run(bindingCtx) })
 	bind := func(ctx context.Context, c *cycle, placed *binding.Cycle) {
 		ctx = klog.NewContext(bindingCtx, klog.FromContext(withPod(ctx, c.pod.Pod)))
-		bindings.Go(func() { c.bind(ctx, placed) })
+		bindings.Go(func() { c.bind(ctx, placed, unconfirmed) })
 	}
 	for {
 		l.Binder.Limit.AwaitRoom(ctx)
@@ -272,16 +275,19 @@ func (c *cycle) placeInTime(ctx context.Context) (*binding.Cycle, *fwk.Nominatin
 	return placed, nominating, status
 }
 
-// bind is the binding cycle, in its own goroutine. It releases the profile.
-func (c *cycle) bind(ctx context.Context, placed *binding.Cycle) {
-	defer c.profile.Release(klog.FromContext(ctx))
+// bind is the binding cycle, in its own goroutine. It releases the profile, or lets unconfirmed do
+// so if the pod is bound.
+func (c *cycle) bind(ctx context.Context, placed *binding.Cycle, unconfirmed *binding.Unconfirmed) {
+	release := func() { c.profile.Release(klog.FromContext(ctx)) }
 	pod := placed.Pod.Pod // the queue owns placed.Pod if the binding fails
 	c.loop.Statuses.Settle(ctx, pod.UID)
 	result := decisionlog.BindFailed
 	if c.loop.Binder.Run(ctx, placed) {
 		result = decisionlog.Bound
+		unconfirmed.Add(ctx, placed, release)
 	} else {
 		c.noteUnbound(ctx, pod)
+		release()
 	}
 	c.loop.Decisions.Finish(c.decision, result)
 }

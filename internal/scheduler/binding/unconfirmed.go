@@ -1,0 +1,139 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// confirmEvery is how often Unconfirmed looks which pods the informers have confirmed.
+	confirmEvery = 500 * time.Millisecond
+	// confirmAfter is how long a pod that is bound waits for that before it is read.
+	confirmAfter = time.Minute
+)
+
+// Unconfirmed has the pods that are bound, until the informers confirm their nodes. The API server
+// may forget a binding that it has accepted: if etcd is restored from a backup, or loses its last
+// writes. The informers see no change then, and the pod would keep its room for ever, and never run.
+// So a pod that is not confirmed in time is read: if it has no node, its binding is undone.
+//
+// Binding goroutines add pods. Run has one goroutine, which alone removes them.
+type Unconfirmed struct {
+	binder *Binder
+	clock  clock.Clock
+
+	mu     sync.Mutex // guards the fields below
+	cycles []*unconfirmed
+	closed bool
+}
+
+// unconfirmed is the binding cycle of a pod that is bound.
+type unconfirmed struct {
+	*Cycle
+	pod     *corev1.Pod
+	logger  klog.Logger
+	release func()
+	// since is when the pod was bound, or last read.
+	since time.Time
+}
+
+// NewUnconfirmed returns an Unconfirmed for pods that a Binder has bound.
+func NewUnconfirmed(b *Binder, c clock.Clock) *Unconfirmed { return &Unconfirmed{binder: b, clock: c} }
+
+// Add adds a pod that Binder.Run has bound. release is called once when the cycle is not needed any
+// more. Until then, the profile of the cycle must not be closed.
+func (u *Unconfirmed) Add(ctx context.Context, c *Cycle, release func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		release()
+		return
+	}
+	u.cycles = append(u.cycles, &unconfirmed{Cycle: c, pod: c.Pod.Pod, logger: klog.FromContext(ctx), release: release,
+		since: u.clock.Now()})
+}
+
+// Run waits for confirmations until ctx ends. It must be called once.
+func (u *Unconfirmed) Run(ctx context.Context) {
+	timer := u.clock.NewTimer(confirmEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C():
+			u.look(ctx)
+			timer.Reset(confirmEvery)
+		case <-ctx.Done():
+			u.close()
+			return
+		}
+	}
+}
+
+func (u *Unconfirmed) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	for _, c := range u.cycles {
+		c.release()
+	}
+	u.cycles = nil
+}
+
+// look releases the pods that are confirmed, and reads those that are overdue.
+func (u *Unconfirmed) look(ctx context.Context) {
+	u.mu.Lock()
+	cycles := u.cycles
+	u.cycles = nil
+	u.mu.Unlock()
+	remaining := cycles[:0]
+	for _, c := range cycles {
+		if u.waits(c) && (u.clock.Since(c.since) < confirmAfter || !u.undoIfForgotten(ctx, c)) {
+			remaining = append(remaining, c)
+		} else {
+			c.release()
+		}
+	}
+	clear(cycles[len(remaining):])
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cycles = append(remaining, u.cycles...)
+}
+
+// waits reports whether the cache has the pod as this cycle has assumed it.
+func (u *Unconfirmed) waits(c *unconfirmed) bool {
+	known, err := u.binder.Cache.GetPod(c.pod)
+	return err == nil && known == c.pod
+}
+
+// undoIfForgotten reads a pod, and undoes its binding if the API server has no node for it. It
+// reports whether it did so. Otherwise the informers are late.
+func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) bool {
+	ctx = klog.NewContext(ctx, c.logger)
+	c.since = u.clock.Now()
+	now, err := u.binder.read(ctx, c.pod)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		if ctx.Err() == nil {
+			c.logger.Error(err, "Reading a pod that is bound, and that no informer has confirmed", "pod", klog.KObj(c.pod))
+		}
+		return false
+	case err != nil, now.UID != c.pod.UID, now.Spec.NodeName != "", !u.waits(c):
+		return false
+	}
+	c.logger.Info("The API server has forgotten that the pod was bound; it is scheduled again", "pod",
+		klog.KObj(c.pod), "node", c.NodeName)
+	u.binder.undo(ctx, c.Cycle, fwk.AsStatus(fmt.Errorf("the API server has forgotten the binding to node %s", c.NodeName)),
+		unbound)
+	return true
+}

@@ -1,0 +1,132 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+)
+
+// TestABindingThatTheAPIServerForgets lets time pass after a pod was bound.
+func TestABindingThatTheAPIServerForgets(t *testing.T) {
+	onNode := func(pod *corev1.Pod, node string) *corev1.Pod {
+		pod = pod.DeepCopy()
+		pod.Spec.NodeName = node
+		return pod
+	}
+	for name, test := range map[string]struct {
+		// after is how long the pod waits, and then does what happens before the next look.
+		after    time.Duration
+		happens  func(f *fixture, pod *corev1.Pod)
+		live     func(pod *corev1.Pod) *corev1.Pod
+		liveErr  error
+		undone   bool
+		released bool
+	}{
+		"the informers are late, but not too late": {
+			after: confirmAfter - 2*time.Second,
+			live:  func(pod *corev1.Pod) *corev1.Pod { return onNode(pod, "") },
+		},
+		"it is confirmed": {
+			happens: func(f *fixture, pod *corev1.Pod) {
+				if err := f.Cache.AddPod(logr.Discard(), onNode(pod, nodeName)); err != nil {
+					f.t.Error(err)
+				}
+			},
+			live:     func(pod *corev1.Pod) *corev1.Pod { return onNode(pod, "") },
+			released: true,
+		},
+		"it is gone": {
+			happens: func(f *fixture, pod *corev1.Pod) {
+				if err := f.Cache.RemovePod(logr.Discard(), pod); err != nil {
+					f.t.Error(err)
+				}
+			},
+			released: true,
+		},
+		"the informers are very late": {
+			after: 2 * confirmAfter,
+			live:  func(pod *corev1.Pod) *corev1.Pod { return onNode(pod, nodeName) },
+		},
+		"it was forgotten": {
+			after:  confirmAfter + time.Second,
+			live:   func(pod *corev1.Pod) *corev1.Pod { return onNode(pod, "") },
+			undone: true, released: true,
+		},
+		"it is on another node": {
+			after: confirmAfter + time.Second,
+			live:  func(pod *corev1.Pod) *corev1.Pod { return onNode(pod, "other") },
+		},
+		"another pod has its name": {
+			after: confirmAfter + time.Second,
+			live: func(pod *corev1.Pod) *corev1.Pod {
+				pod = onNode(pod, "")
+				pod.UID = "another"
+				return pod
+			},
+		},
+		"it does not exist": {
+			after:   confirmAfter + time.Second,
+			liveErr: apierrors.NewNotFound(schema.GroupResource{}, "pod"),
+		},
+		"it may not be read": {
+			after:   confirmAfter + time.Second,
+			liveErr: apierrors.NewForbidden(schema.GroupResource{}, "pod", nil),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				pod := f.cycle.Pod.Pod
+				f.read = func() (*corev1.Pod, error) {
+					if test.live == nil {
+						return nil, test.liveErr
+					}
+					return test.live(pod), nil
+				}
+				ctx, cancel := context.WithCancel(f.ctx)
+				u := NewUnconfirmed(f.Binder, clock.RealClock{})
+				released := 0
+				u.Add(ctx, f.cycle, func() { released++ })
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					u.Run(ctx)
+				}()
+				synctest.Wait()
+				time.Sleep(test.after) //nolint:forbidigo // of the bubble
+				if test.happens != nil {
+					test.happens(f, pod)
+				}
+				time.Sleep(2 * confirmEvery) //nolint:forbidigo // of the bubble
+				synctest.Wait()
+				f.mu.Lock()
+				undone := slices.ContainsFunc(f.log, func(line string) bool { return strings.HasPrefix(line, "first unreserves") })
+				f.mu.Unlock()
+				if undone != test.undone || (f.failure != nil) != test.undone || released == 1 != test.released {
+					t.Errorf("undone: %v, failure: %v, released: %d; %v", undone, f.failure, released, f.log)
+				}
+				if _, err := f.Cache.GetPod(pod); test.undone && err == nil {
+					t.Error("it keeps its room")
+				}
+				cancel()
+				<-ended
+				u.Add(ctx, f.cycle, func() { released++ })
+				if released != 2 {
+					t.Errorf("released %d of 2", released)
+				}
+			})
+		})
+	}
+}
