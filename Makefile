@@ -219,14 +219,21 @@ test-world: ## Test the simulation of clusters, and one cluster without faults, 
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
 	go test -C test/world $(world_flags) ./...
 
-.PHONY: simulate
-simulate: ## Simulate WORLDS clusters, or for MINUTES, with faults, from SEED on; one that fails is shrunk (TEST_FLAGS=-help).
+.PHONY: worlds
+worlds:
 	@mkdir -p bin
 	@go build -C test/world -o $(CURDIR)/bin/replay ./replay
 	@go build -C test/world -o $(CURDIR)/bin/worlds ./simulate
 	@go test -C test/world $(world_flags) -c -o $(CURDIR)/bin/world.test .
+
+.PHONY: simulate
+simulate: worlds ## Simulate WORLDS clusters, or for MINUTES, with faults, from SEED on; one that fails is shrunk (TEST_FLAGS=-help).
 	@bin/worlds -seed $(or $(SEED),1) -worlds $(WORLDS) -minutes $(or $(MINUTES),0) $(TEST_FLAGS) \
 		bin/replay bin/world.test
+
+.PHONY: simulate-known
+simulate-known: worlds ## Simulate the clusters that have found mistakes in livesched, or those of `make simulate-mutants`.
+	@bin/worlds -plans test/world/plans $(TEST_FLAGS) bin/replay bin/world.test
 
 .PHONY: simulate-mutants
 simulate-mutants: ## Make mistakes in livesched, one at a time, and simulate clusters until one finds it (TEST_FLAGS='-only NAME -worlds N').

@@ -283,4 +283,66 @@ var mutants = []mutant{
 `,
 		after: ``,
 	},
+	{
+		name: "a group whose pods were not bound counts as complete",
+		file: "internal/scheduler/podgroup/registry.go",
+		before: `		s.enough = s.complete // as far as is known, it got no node
+`,
+		after: ``,
+	},
+	{
+		name: "a policy that was restored counts its generations again and is not resolved",
+		file: "internal/scheduler/resolve/reuse.go",
+		before: ` || !sameSpec(&last.good.Spec, &object.Spec) {
+`,
+		after: ` {
+`,
+	},
+	{
+		name: "a profile that was restored counts its generations again and is not resolved",
+		file: "internal/scheduler/resolve/reuse.go",
+		before: ` || !sameSpec(&last.object.Spec, &object.Spec) {
+`,
+		after: ` {
+`,
+	},
+	{
+		name: "a pod that leaves a node does not wake those that are nominated for it",
+		file: "internal/scheduler/queue/move.go",
+		before: `e != nil && e.place == Unschedulable {
+`,
+		after: `e != nil && e.place == nowhere {
+`,
+	},
+	{
+		name: "a binding that the API server forgets is not undone",
+		file: "internal/scheduler/binding/unconfirmed.go",
+		before: `now.Spec.NodeName != "", !u.waits(c):
+`,
+		after: `now.UID == c.pod.UID:
+`,
+	},
+	{
+		name: "profiles with different weights share scores",
+		file: "internal/scheduler/fastpath/setup.go",
+		before: `		key.Weights = append(key.Weights, plugins.ScoreWeights[pl.Name()])
+`,
+		after: ``,
+	},
+	{
+		name: "profiles with different arguments share scores",
+		file: "internal/scheduler/fastpath/setup.go",
+		before: `			key.Args[name] = args
+`,
+		after: `			key.Args[name] = nil
+`,
+	},
+	{
+		name: "a profile is not resolved again when its policy changes",
+		file: "internal/scheduler/resolve/reuse.go",
+		before: `	if last.policy.base != p.base || last.policy.good != p.good {
+`,
+		after: `	if last.policy.base == nil {
+`,
+	},
 }

@@ -5,14 +5,17 @@
 //
 //	mutants [-only NAME] [-worlds N] REPLAY
 //
-// REPLAY is the path of program replay. The working directory is that of the module test/world.
+// REPLAY is the path of program replay. The working directory is that of the module test/world. Its
+// directory plans has the plans of clusters that have found a mistake. They come first.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,7 +59,7 @@ func run(only string, worlds int, first uint64, replay string) error {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		began := time.Now()
-		number, found, err := search(replay, program, worlds, first)
+		number, found, err := m.search(replay, program, worlds, first)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -104,17 +107,37 @@ func (m *mutant) build(dir string) (string, error) {
 	return program, nil
 }
 
-// search runs worlds until one finds something. It returns how many there were, and what was found.
-func search(replay, program string, worlds int, first uint64) (number int, found string, err error) {
+// plan returns the file with the plan of the world that found the mutant last.
+func (m *mutant) plan() string {
+	return filepath.Join("plans", strings.NewReplacer(" ", "-", ",", "").Replace(m.name)+".json")
+}
+
+// search runs worlds until one finds something, and keeps its plan. It returns how many there were,
+// and what was found.
+func (m *mutant) search(replay, program string, worlds int, first uint64) (number int, found string, err error) {
 	programs := &runner.Programs{Replay: replay, Test: program, Timeout: 5 * time.Minute}
-	for number = 1; number <= worlds; number++ {
-		outcome, err := programs.Run(context.Background(), runner.Source{Seed: first + uint64(number-1)}, "")
+	var sources []runner.Source
+	switch text, err := os.ReadFile(m.plan()); {
+	case err == nil:
+		known := runner.Source{Plan: m.plan()}
+		if err := json.Unmarshal(text, &known); err != nil {
+			return 0, "", err
+		}
+		sources = append(sources, known)
+	case !errors.Is(err, fs.ErrNotExist):
+		return 0, "", err
+	}
+	for i := range worlds {
+		sources = append(sources, runner.Source{Seed: first + uint64(i)})
+	}
+	for i, source := range sources {
+		outcome, err := programs.Run(context.Background(), source, "")
 		if err != nil {
-			return number, "", err
+			return i + 1, "", err
 		}
 		if outcome.Error != "" {
-			return number, outcome.Error, nil
+			return i + 1, outcome.Error, os.WriteFile(m.plan(), append(outcome.Plan, '\n'), 0o644)
 		}
 	}
-	return worlds, "", nil
+	return len(sources), "", nil
 }

@@ -57,7 +57,31 @@ type Programs struct {
 type Source struct {
 	Seed uint64
 	// Plan is a file with the plan. If it is empty, the plan is that of the seed.
-	Plan string
+	Plan string `json:"-"`
+}
+
+// Plans returns the plans in the files of a directory whose names end in .json, by name. Without a
+// directory there are none.
+func Plans(dir string) ([]Source, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	sources := make([]Source, len(files))
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &sources[i])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		sources[i].Plan = file
+	}
+	return sources, nil
 }
 
 func (s Source) flags() []string {

@@ -6,6 +6,7 @@ package runner
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,26 @@ echo '{"Plan": {"Seed": 7}, "Error": "the world did not come to its end"}' >"$fi
 			t.Errorf("no error, but %+v", outcome)
 		}
 	})
+}
+
+func TestPlans(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"b.json": `{"Seed": 7, "Nodes": 2}`, "a.json": `{"Seed": 3}`, "c.txt": "no"} {
+		if err := os.WriteFile(file(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []Source{{3, file("a.json")}, {7, file("b.json")}}
+	if got, err := Plans(dir); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := os.WriteFile(file("d.json"), []byte("no"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Plans(dir); err == nil || !strings.Contains(err.Error(), "d.json") {
+		t.Errorf("a file without a plan: %v", err)
+	}
 }
 
 func TestKind(t *testing.T) {

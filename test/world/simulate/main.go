@@ -25,9 +25,11 @@ import (
 
 type simulation struct {
 	programs *runner.Programs
-	// first is the seed of the first world.
+	// plans are those of the worlds that come before the drawn ones.
+	plans []runner.Source
+	// first is the seed of the first drawn world.
 	first uint64
-	// worlds is how many worlds there are, and limit how long new ones begin. Zero is no limit.
+	// worlds is how many worlds are drawn, and limit how long new ones begin. Zero is no limit.
 	worlds int
 	limit  time.Duration
 	// parallel is how many processes there are at a time.
@@ -42,8 +44,9 @@ type simulation struct {
 func main() {
 	s := simulation{programs: &runner.Programs{}}
 	minutes := flag.Float64("minutes", 0, "for how long new worlds begin; 0: until there are enough")
-	flag.Uint64Var(&s.first, "seed", 1, "seed of the first world")
-	flag.IntVar(&s.worlds, "worlds", 0, "how many worlds there are; 0: as many as begin in time")
+	plans := flag.String("plans", "", "directory with the plans of worlds to run before the drawn ones")
+	flag.Uint64Var(&s.first, "seed", 1, "seed of the first drawn world")
+	flag.IntVar(&s.worlds, "worlds", 0, "how many worlds are drawn; 0: as many as begin in time")
 	flag.IntVar(&s.parallel, "parallel", runtime.NumCPU(), "how many worlds run at a time")
 	flag.DurationVar(&s.programs.Timeout, "timeout", 5*time.Minute, "how long a world may take")
 	flag.IntVar(&s.tries, "shrink", 200, "how many smaller plans to try after a world has failed")
@@ -54,7 +57,11 @@ func main() {
 	s.programs.Replay, s.programs.Test = flag.Arg(0), flag.Arg(1)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := s.run(ctx, flag.NArg()); err != nil {
+	var err error
+	if s.plans, err = runner.Plans(*plans); err == nil {
+		err = s.run(ctx, flag.NArg())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulate:", err)
 		stop()
 		os.Exit(1)
@@ -65,8 +72,8 @@ func (s *simulation) run(ctx context.Context, arguments int) error {
 	switch {
 	case arguments != 2:
 		return errors.New("usage: simulate [FLAGS] REPLAY WORLD.TEST")
-	case s.worlds <= 0 && s.limit <= 0:
-		return errors.New("there must be a limit: -worlds or -minutes")
+	case s.worlds <= 0 && s.limit <= 0 && len(s.plans) == 0:
+		return errors.New("there must be a limit: -worlds or -minutes, or there must be plans")
 	case s.parallel < 1:
 		return errors.New("-parallel must be 1 or more")
 	}
@@ -88,6 +95,14 @@ type world struct {
 	*runner.Outcome
 }
 
+// source returns where the plan of a world comes from: first from a file, then from a seed.
+func (s *simulation) source(number int) runner.Source {
+	if number < len(s.plans) {
+		return s.plans[number]
+	}
+	return runner.Source{Seed: s.first + uint64(number-len(s.plans))}
+}
+
 // runWorlds runs worlds until there are enough, or until one fails, which it returns. Those that
 // run then come to their end, too.
 func (s *simulation) runWorlds(ctx context.Context) (total summary, failed *world, err error) {
@@ -98,17 +113,18 @@ func (s *simulation) runWorlds(ctx context.Context) (total summary, failed *worl
 	results := make(chan result)
 	running, begun, began := 0, 0, time.Now()
 	enough := func() bool {
-		return failed != nil || err != nil || s.worlds > 0 && begun == s.worlds ||
-			s.limit > 0 && time.Since(began) >= s.limit
+		drawn := begun - len(s.plans)
+		return failed != nil || err != nil || drawn >= 0 && (s.worlds > 0 && drawn == s.worlds ||
+			s.limit > 0 && time.Since(began) >= s.limit || s.worlds <= 0 && s.limit <= 0)
 	}
 	for {
 		for running < s.parallel && !enough() {
-			seed := s.first + uint64(begun)
+			source := s.source(begun)
 			begun++
 			running++
 			go func() {
-				outcome, err := s.programs.Run(ctx, runner.Source{Seed: seed}, "")
-				results <- result{world{seed, outcome}, err}
+				outcome, err := s.programs.Run(ctx, source, "")
+				results <- result{world{source.Seed, outcome}, err}
 			}()
 		}
 		if running == 0 {
