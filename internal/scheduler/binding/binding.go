@@ -226,6 +226,7 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	}
 	b.Groups.Undo(pod)
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
+	b.endReservations(ctx, pod)
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
 		// The API server has confirmed the pod in the meantime, on this or another node: it takes
 		// up resources.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 )
 
@@ -26,24 +27,39 @@ type Claims interface {
 // there is an answer, or ctx ends; meanwhile the allocation is pending, so nobody else gets the
 // devices.
 func (b *Binder) keepDevices(ctx context.Context, pod *corev1.Pod) {
+	allocated := func(claim *resourcev1.ResourceClaim) bool { return claim.Status.Allocation != nil }
+	b.readClaims(ctx, pod, func(seen *resourcev1.ResourceClaim) bool { return !allocated(seen) }, allocated)
+}
+
+// endReservations makes plugins see that claims are not reserved for a pod any more once Unreserve
+// has removed the reservations. Otherwise PreBind of the next attempt could take them as reserved,
+// and the pod would be bound without.
+func (b *Binder) endReservations(ctx context.Context, pod *corev1.Pod) {
+	reserved := func(claim *resourcev1.ResourceClaim) bool { return resourceclaim.IsReservedForPod(pod, claim, false) }
+	b.readClaims(ctx, pod, reserved, func(now *resourcev1.ResourceClaim) bool { return !reserved(now) })
+}
+
+// readClaims reads the claims of a pod that may be outdated as plugins see them, and makes plugins
+// see those that news accepts.
+func (b *Binder) readClaims(ctx context.Context, pod *corev1.Pod, outdated, news func(*resourcev1.ResourceClaim) bool) {
 	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {
 		return
 	}
 	claims, _ := b.Claims.ClaimsOf(pod)
 	for _, claim := range claims {
-		if claim.Status.Allocation != nil {
-			continue // plugins see it already
+		if !outdated(claim) {
+			continue
 		}
 		read := func(ctx context.Context) (*resourcev1.ResourceClaim, error) {
 			return b.Client.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 		}
 		now, err := readUntilAnswered(ctx, klog.KObj(pod), read)
-		if err != nil || now.UID != claim.UID || now.Status.Allocation == nil {
+		if err != nil || now.UID != claim.UID || !news(now) {
 			continue
 		}
 		if err := b.Claims.AssumeClaim(now); err != nil {
 			// The informer has a newer version.
-			klog.FromContext(ctx).V(4).Info("Assuming an allocated claim failed", "claim", klog.KObj(now), "err", err)
+			klog.FromContext(ctx).V(4).Info("Assuming a claim failed", "claim", klog.KObj(now), "err", err)
 		}
 	}
 }

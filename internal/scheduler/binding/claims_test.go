@@ -29,7 +29,7 @@ func (c cachedClaims) ClaimsOf(*corev1.Pod) ([]*resourcev1.ResourceClaim, bool) 
 }
 
 func (c cachedClaims) AssumeClaim(claim *resourcev1.ResourceClaim) error {
-	c.note("claim %s is allocated", claim.UID)
+	c.note("claim %s is reserved for %d", claim.UID, len(claim.Status.ReservedFor))
 	return nil
 }
 
@@ -44,7 +44,7 @@ func TestDevicesStayTakenIfTheAnswerToTheirAllocationGetsLost(t *testing.T) {
 		want             []string
 	}{
 		"the claim is allocated": {"a", true, false, broken,
-			append([]string{"read", "read", "claim a is allocated, assumed"}, unreserved...)},
+			append([]string{"read", "read", "claim a is reserved for 0, assumed"}, unreserved...)},
 		"it is not":                      {"a", false, false, broken, append([]string{"read", "read"}, unreserved...)},
 		"another claim has its name":     {"b", true, false, broken, append([]string{"read", "read"}, unreserved...)},
 		"plugins know that it is":        {"a", true, true, broken, unreserved},
@@ -84,6 +84,53 @@ func TestDevicesStayTakenIfTheAnswerToTheirAllocationGetsLost(t *testing.T) {
 			} else if reads > 0 {
 				t.Error("the claim was read")
 			}
+		})
+	}
+}
+
+func TestClaimsAreNotReservedForAPodThatIsNotBound(t *testing.T) {
+	broken := fwk.AsStatus(errors.New("connection reset by peer"))
+	for name, test := range map[string]struct {
+		// for whom the claim is reserved, as plugins see it, and as the API server has it.
+		seen, stored []types.UID
+		uid          types.UID
+		want         []string
+	}{
+		"it was": {[]types.UID{"pod", "other"}, []types.UID{"other"}, "a",
+			[]string{"read", "claim a is reserved for 1, assumed"}},
+		"it still is":                   {[]types.UID{"pod"}, []types.UID{"pod"}, "a", []string{"read"}},
+		"it was not":                    {[]types.UID{"other"}, nil, "a", nil},
+		"another claim has its name":    {[]types.UID{"pod"}, nil, "b", []string{"read"}},
+		"the informers know it already": {nil, nil, "a", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			pod := f.cycle.Pod.Pod
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+			claimFor := func(uid types.UID, pods []types.UID) *resourcev1.ResourceClaim {
+				claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: uid}}
+				claim.Status.Allocation = &resourcev1.AllocationResult{}
+				for _, of := range pods {
+					if of == "pod" {
+						of = pod.UID
+					}
+					claim.Status.ReservedFor = append(claim.Status.ReservedFor,
+						resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: string(of), UID: of})
+				}
+				return claim
+			}
+			f.Claims = cachedClaims{f, claimFor("a", test.seen)}
+			client := &fake.Clientset{}
+			client.AddReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				f.log = append(f.log, "read")
+				return true, claimFor(test.uid, test.stored), nil
+			})
+			f.Client = client
+			f.first.preBind = func(context.Context) *fwk.Status { return broken }
+			f.Run(f.ctx, f.cycle)
+			want := append([]string{"first prepares, assumed", "second unreserves, assumed", "first unreserves, assumed"},
+				test.want...)
+			f.expectLog(append(want, `failed: running PreBind plugin "first": connection reset by peer`)...)
 		})
 	}
 }

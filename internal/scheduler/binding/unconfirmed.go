@@ -25,8 +25,8 @@ const (
 
 // Unconfirmed has the pods that are bound, until the informers confirm their nodes. The API server
 // may forget a binding that it has accepted: if etcd is restored from a backup, or loses its last
-// writes. The informers see no change then, and the pod would keep its room for ever, and never run.
-// So a pod that is not confirmed in time is read: if it has no node, its binding is undone.
+// writes. The informers see no change then, and the pod would keep its room forever, and never
+// run. So a pod that is not confirmed in time is read: if it has no node, its binding is undone.
 //
 // Binding goroutines add pods. Run has one goroutine, which alone removes them.
 type Unconfirmed struct {
@@ -125,7 +125,8 @@ func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) bool 
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		if ctx.Err() == nil {
-			c.logger.Error(err, "Reading a pod that is bound, and that no informer has confirmed", "pod", klog.KObj(c.pod))
+			c.logger.Error(err, "Reading a pod that is bound, and that no informer has confirmed", "pod",
+				klog.KObj(c.pod))
 		}
 		return false
 	case err != nil, now.UID != c.pod.UID, now.Spec.NodeName != "", !u.waits(c):
@@ -133,7 +134,7 @@ func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) bool 
 	}
 	c.logger.Info("The API server has forgotten that the pod was bound; it is scheduled again", "pod",
 		klog.KObj(c.pod), "node", c.NodeName)
-	u.binder.undo(ctx, c.Cycle, fwk.AsStatus(fmt.Errorf("the API server has forgotten the binding to node %s", c.NodeName)),
-		unbound)
+	forgotten := fmt.Errorf("the API server has forgotten the binding to node %s", c.NodeName)
+	u.binder.undo(ctx, c.Cycle, fwk.AsStatus(forgotten), unbound)
 	return true
 }

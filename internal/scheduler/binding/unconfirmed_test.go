@@ -112,7 +112,8 @@ func TestABindingThatTheAPIServerForgets(t *testing.T) {
 				time.Sleep(2 * confirmEvery) //nolint:forbidigo // of the bubble
 				synctest.Wait()
 				f.mu.Lock()
-				undone := slices.ContainsFunc(f.log, func(line string) bool { return strings.HasPrefix(line, "first unreserves") })
+				undone := slices.ContainsFunc(f.log,
+					func(line string) bool { return strings.HasPrefix(line, "first unreserves") })
 				f.mu.Unlock()
 				if undone != test.undone || (f.failure != nil) != test.undone || released == 1 != test.released {
 					t.Errorf("undone: %v, failure: %v, released: %d; %v", undone, f.failure, released, f.log)

@@ -500,7 +500,8 @@ func TestTheRegistryForgets(t *testing.T) {
 					}
 				}
 				if unconfirmed != s.unconfirmed {
-					t.Fatalf("seed %d: %d pods of %v are unconfirmed, counted %d", seed, unconfirmed, key, s.unconfirmed)
+					t.Fatalf("seed %d: %d pods of %v are unconfirmed, counted %d", seed, unconfirmed, key,
+						s.unconfirmed)
 				}
 			}
 			if placed != len(r.counted) {

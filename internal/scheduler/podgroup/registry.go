@@ -49,9 +49,10 @@ type state struct {
 	placed map[types.UID]placement
 	// unconfirmed is how many of placed are only assumed.
 	unconfirmed int
-	// enough means that at one time this run of it had all pods that it needs, as far as assumed ones
-	// get their nodes. complete means that they got them: a group whose pods were not bound has never
-	// been complete. owners are the controllers of the pods of the run that have had a node.
+	// enough means that at one time this run of it had all pods that it needs, as far as assumed
+	// ones get their nodes. complete means that they got them: a group whose pods were not bound
+	// has never been complete. owners are the controllers of the pods of the run that have had a
+	// node.
 	enough, complete bool
 	owners           sets.Set[types.UID]
 	// excused is how many pods it needs fewer; see Excuse.

@@ -78,7 +78,8 @@ type candidate struct {
 	// left it since, the hints are called for the pod.
 	alike    *hintGroup
 	strategy strategy
-	// nominated means that the event is the end of a pod on the node that this one is nominated for.
+	// nominated means that the event is the end of a pod on the node that this one is nominated
+	// for.
 	nominated bool
 }
 

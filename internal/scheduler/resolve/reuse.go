@@ -11,8 +11,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// sameSpec reports whether two specs are equal. Those of one UID and metadata.generation may differ:
-// if etcd is restored, an object counts its generations again.
+// sameSpec reports whether two specs are equal. Those of one UID and metadata.generation may
+// differ: if etcd is restored, an object counts its generations again.
 func sameSpec[T any](a, b *T) bool { return a == b || apiequality.Semantic.DeepEqual(a, b) }
 
 // lastPolicy returns the policy that the last resolution resolved the object to, if it would be the

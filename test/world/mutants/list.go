@@ -125,8 +125,8 @@ var mutants = []mutant{
 		name: "the reservations of a pod that is not bound after all stay",
 		file: "internal/scheduler/binding/binding.go",
 		before: `	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
-	if err`,
-		after: `	if err`,
+`,
+		after: ``,
 	},
 	{
 		name: "a pod that is not bound after all counts for its group",
@@ -344,5 +344,12 @@ var mutants = []mutant{
 `,
 		after: `	if last.policy.base == nil {
 `,
+	},
+	{
+		name: "plugins take claims as reserved for a pod that is not bound",
+		file: "internal/scheduler/binding/binding.go",
+		before: `	b.endReservations(ctx, pod)
+`,
+		after: ``,
 	},
 }
