@@ -89,13 +89,13 @@ func (h held) String() string { return fmt.Sprintf("%d goroutines, %d KiB", h.go
 
 // measure returns what the process holds, without the transcript.
 func (w *World) measure() held {
+	own := cap(w.log.lines) * int(unsafe.Sizeof(""))
+	for _, line := range w.log.lines {
+		own += cap(append([]byte(nil), line...)) // what is allocated for it
+	}
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	own := 0
-	for _, line := range w.log.lines {
-		own += len(line) + int(unsafe.Sizeof(line))
-	}
 	return held{runtime.NumGoroutine(), int(m.HeapAlloc) - own}
 }
