@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,9 @@ const waiting = `podMaxInUnschedulablePods: 1000h`
 // profileNames are those of the profiles, and of the schedulers that pods ask for.
 var profileNames = []string{"one", "two"}
 
+// shadowName is the name of the profile that follows one of the others.
+const shadowName = "shadow"
+
 func mustUnmarshal(text string, into any) {
 	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
 		panic(fmt.Sprintf("%v: %s", err, text))
@@ -55,10 +59,19 @@ func (w *World) firstProfiles(r *rand.Rand) {
 			}
 		}
 	}
+	shadow := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: shadowName}}
+	mustUnmarshal(`{mode: Shadow, shadow: {profileRef: {name: `+profileNames[0]+`}}}`, &shadow.Spec)
+	w.must(w.cluster.objects.Create(w.ctx, shadow))
 }
 
 // changeProfiles writes a profile.
-func (w *World) changeProfiles(r *rand.Rand) { w.writeProfile(one(r, profileNames), r) }
+func (w *World) changeProfiles(r *rand.Rand) {
+	if r.IntN(4) > 0 {
+		w.writeProfile(one(r, profileNames), r)
+	} else {
+		w.writeSpec("SchedulerProfile", "schedulerprofiles", shadowName, shadowWords, r)
+	}
+}
 
 // writeProfile gives a profile another spec. It reports whether the API server has accepted it.
 func (w *World) writeProfile(name string, r *rand.Rand) bool {
@@ -143,11 +156,14 @@ func (w *World) resolved() *resolve.Resolution {
 // whatever specs there were before.
 func (w *World) checkProfiles() {
 	resolved := w.resolved()
-	for _, name := range profileNames {
+	for _, name := range append(slices.Clone(profileNames), shadowName) {
 		profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := w.cluster.objects.Get(w.ctx, client.ObjectKeyFromObject(profile), profile); err != nil {
 			w.fail("profile %s: %v", name, err)
 			return
+		}
+		if status := profile.Status.Shadow; status != nil {
+			w.counts["decisions of shadows"] += int(status.Decisions)
 		}
 		if err := checkProfile(profile, resolved); err != nil {
 			w.fail("profile %s: %v; its status: %+v", name, err, profile.Status)
@@ -177,10 +193,14 @@ func checkProfile(profile *v1alpha1.SchedulerProfile, resolved *resolve.Resoluti
 	switch {
 	case status.ObservedGeneration != profile.Generation:
 		return fmt.Errorf("the status is that of generation %d of %d", status.ObservedGeneration, profile.Generation)
-	case status.Active == nil || programmed == nil:
-		return fmt.Errorf("no revision is active")
 	case is(v1alpha1.ConditionAccepted, metav1.ConditionTrue) != result.Accepted:
 		return fmt.Errorf("accepted is not %v (%s)", result.Accepted, result.Message)
+	case profile.Name == shadowName:
+		if result.Accepted && (status.Active == nil || status.Active.Revision != resolved.Shadows[result.ID()].Revision) {
+			return fmt.Errorf("the shadow does not run its spec")
+		}
+	case status.Active == nil || programmed == nil:
+		return fmt.Errorf("no revision is active")
 	case is(v1alpha1.ConditionReady, metav1.ConditionTrue) != is(v1alpha1.ConditionProgrammed, metav1.ConditionTrue):
 		return fmt.Errorf("ready and programmed differ")
 	case !result.Accepted:

@@ -5,8 +5,11 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // scoring are plugins that score nodes. Pods fit the same nodes whichever run: so kube-scheduler's
@@ -94,6 +97,25 @@ var profileWords = words{
 		mustUnmarshal(one(r, []string{`setWeight: 20`, `setWeight: 60`, `pause: {duration: 5s}`, `pause: {}`}), &step)
 		return step
 	},
+}
+
+// shadowWords are what the profile may have that decides along with another one.
+var shadowWords = merged(profileWords, words{
+	"spec.mode":    oneOf(string(v1alpha1.ProfileShadow)),
+	"spec.rollout": unset, // not allowed
+	"spec.shadow": func(r *rand.Rand) any {
+		name := "missing"
+		if r.IntN(8) > 0 {
+			name = one(r, profileNames)
+		}
+		return map[string]any{"profileRef": map[string]any{"name": name}, "samplePercent": int64(1 + r.IntN(100))}
+	},
+})
+
+func merged(some, more words) words {
+	all := maps.Clone(some)
+	maps.Copy(all, more)
+	return all
 }
 
 // policyWords let pods wait for an event for as long as a world lasts: a retry without an event

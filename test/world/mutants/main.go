@@ -136,7 +136,8 @@ func (m *mutant) search(replay, program string, worlds int, first uint64) (numbe
 			return i + 1, "", err
 		}
 		if outcome.Error != "" {
-			return i + 1, outcome.Error, os.WriteFile(m.plan(), append(outcome.Plan, '\n'), 0o644)
+			err := os.MkdirAll(filepath.Dir(m.plan()), 0o755)
+			return i + 1, outcome.Error, errors.Join(err, os.WriteFile(m.plan(), append(outcome.Plan, '\n'), 0o644))
 		}
 	}
 	return len(sources), "", nil
