@@ -81,6 +81,9 @@ type Cycle struct {
 	PodsToActivate *schedframework.PodsToActivate
 	// EvaluatedNodes and FeasibleNodes are for the log.
 	EvaluatedNodes, FeasibleNodes int
+
+	// byExtender means that an extender took the pod.
+	byExtender bool
 }
 
 // errNobodyBinds is the error of a pod that every Bind plugin skips.
@@ -181,7 +184,8 @@ func (b *Binder) cancellable(ctx context.Context, c *Cycle, do func(context.Cont
 
 // assign lets an extender, or else the Bind plugins, bind the pod.
 func (c *Cycle) assign(ctx context.Context) *fwk.Status {
-	if taken, status := c.bindByExtender(ctx); taken {
+	taken, status := c.bindByExtender(ctx)
+	if c.byExtender = taken; taken {
 		return status
 	}
 	return c.runBindPlugins(ctx)

@@ -53,10 +53,12 @@ func NewUnconfirmed(b *Binder, c clock.Clock) *Unconfirmed { return &Unconfirmed
 
 // Add adds a pod that Binder.Run has bound. release is called once when the cycle is not needed any
 // more. Until then, the profile of the cycle must not be closed.
+//
+// A pod that an extender took is not added: the extender may bind it when it likes.
 func (u *Unconfirmed) Add(ctx context.Context, c *Cycle, release func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed {
+	if u.closed || c.byExtender {
 		release()
 		return
 	}

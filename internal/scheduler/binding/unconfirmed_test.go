@@ -31,6 +31,7 @@ func TestABindingThatTheAPIServerForgets(t *testing.T) {
 		happens  func(f *fixture, pod *corev1.Pod)
 		live     func(pod *corev1.Pod) *corev1.Pod
 		liveErr  error
+		extender bool
 		undone   bool
 		released bool
 	}{
@@ -84,6 +85,12 @@ func TestABindingThatTheAPIServerForgets(t *testing.T) {
 			after:   confirmAfter + time.Second,
 			liveErr: apierrors.NewForbidden(schema.GroupResource{}, "pod", nil),
 		},
+		"an extender binds it": {
+			after:    confirmAfter + time.Second,
+			extender: true,
+			live:     func(pod *corev1.Pod) *corev1.Pod { return onNode(pod, "") },
+			released: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,6 +103,7 @@ func TestABindingThatTheAPIServerForgets(t *testing.T) {
 					return test.live(pod), nil
 				}
 				ctx, cancel := context.WithCancel(f.ctx)
+				f.cycle.byExtender = test.extender
 				u := NewUnconfirmed(f.Binder, clock.RealClock{})
 				released := 0
 				u.Add(ctx, f.cycle, func() { released++ })
