@@ -228,6 +228,9 @@ func TestAGroupIsPlacedAsAWhole(t *testing.T) {
 	w.Expect(w.ledger.reserved).To(HaveLen(3))
 	for _, m := range placed {
 		w.Expect(m.placed.Barrier).To(BeIdenticalTo(placed[0].placed.Barrier))
+		known, err := w.cluster.Cache.GetPod(m.placed.Pod.Pod)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(known).To(BeIdenticalTo(m.placed.Pod.Pod), "binding.Unconfirmed compares them")
 	}
 	needed, _ := w.cluster.Groups.Needed(group)
 	w.Expect(needed).To(Equal(1), "the group has what it needs")
