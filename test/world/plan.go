@@ -44,6 +44,9 @@ func NewPlan(seed uint64) *Plan {
 		}
 	}
 	p.Actors["workloads"] = 5 << r.IntN(4)
+	if r.IntN(2) == 0 {
+		p.focus(r)
+	}
 	for _, rare := range []string{"compact", "restores", "outages"} {
 		if p.Actors[rare] > 0 {
 			p.Actors[rare] += 120
@@ -53,6 +56,22 @@ func NewPlan(seed uint64) *Plan {
 		p.Night = 1 + r.IntN(6)
 	}
 	return p
+}
+
+// focus leaves a few faults and actors of a plan, which strike and act more often. What one of them
+// does is not hidden by the others then.
+func (p *Plan) focus(r *rand.Rand) {
+	rates := faultRates()
+	p.Faults = map[string]int{}
+	for names := slices.Sorted(maps.Keys(rates)); len(p.Faults) < 3; {
+		name := one(r, names)
+		p.Faults[name] = rates[name] + r.IntN(rates[name]+1)
+	}
+	workloads := p.Actors["workloads"]
+	p.Actors = map[string]int{"workloads": min(workloads, 10)}
+	for len(p.Actors) < 4 {
+		p.Actors[one(r, actorNames)] = 5 << r.IntN(4)
+	}
 }
 
 // round returns what goes wrong in a round: a part of what may in the plan, so that what one actor
