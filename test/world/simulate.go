@@ -135,26 +135,19 @@ func (w *World) stop() {
 	for _, r := range w.replicas {
 		r.cancel()
 	}
-	failure := w.failure
-	w.failure = nil
 	over := func() bool {
 		return !slices.ContainsFunc(w.replicas, func(r *replica) bool { return !r.over })
 	}
 	w.RunUntil(time.Now().Add(time.Minute), over)
-	if w.failure = failure; failure == nil {
-		for _, r := range w.replicas {
-			if !r.over {
-				w.fail("%s does not end", r.process.name)
-			}
+	for _, r := range w.replicas {
+		if !r.over {
+			w.fail("%s does not end", r.process.name)
 		}
 	}
 	for _, r := range w.replicas {
 		r.process.disconnect()
 	}
-	failure = w.failure
-	w.failure = nil
 	w.RunUntil(time.Now().Add(10*time.Minute), nil) // what waits for a while before it ends
-	w.failure = failure
 }
 
 // noMetrics implements metrics.Gatherer.

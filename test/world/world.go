@@ -127,14 +127,14 @@ func (w *World) at(t time.Time, run func()) {
 // after adds a task.
 func (w *World) after(d time.Duration, run func()) { w.at(time.Now().Add(d), run) }
 
-// RunUntil lets time pass, until a time, until done returns true, or until an invariant is
-// violated.
+// RunUntil lets time pass, until a time, until done returns true, or until an invariant is violated
+// unless the world ends.
 func (w *World) RunUntil(end time.Time, done func() bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		synctest.Wait()
-		if w.observe(); w.failure != nil || done != nil && done() {
+		if w.observe(); w.failure != nil && !w.stopping || done != nil && done() {
 			return
 		}
 		if w.collect() {
