@@ -108,7 +108,8 @@ func TestClaimsAreNotReservedForAPodThatIsNotBound(t *testing.T) {
 			pod := f.cycle.Pod.Pod
 			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
 			claimFor := func(uid types.UID, pods []types.UID) *resourcev1.ResourceClaim {
-				claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: uid}}
+				claim := &resourcev1.ResourceClaim{}
+				claim.Namespace, claim.Name, claim.UID = "default", "c", uid
 				claim.Status.Allocation = &resourcev1.AllocationResult{}
 				for _, of := range pods {
 					if of == "pod" {
@@ -128,8 +129,8 @@ func TestClaimsAreNotReservedForAPodThatIsNotBound(t *testing.T) {
 			f.Client = client
 			f.first.preBind = func(context.Context) *fwk.Status { return broken }
 			f.Run(f.ctx, f.cycle)
-			want := append([]string{"first prepares, assumed", "second unreserves, assumed", "first unreserves, assumed"},
-				test.want...)
+			want := []string{"first prepares, assumed", "second unreserves, assumed", "first unreserves, assumed"}
+			want = append(want, test.want...)
 			f.expectLog(append(want, `failed: running PreBind plugin "first": connection reset by peer`)...)
 		})
 	}

@@ -58,8 +58,13 @@ func run(only string, worlds int, first uint64, replay string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
+		sources, err := m.sources(dir, worlds, first)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
 		began := time.Now()
-		number, found, err := m.search(replay, program, worlds, first)
+		programs := &runner.Programs{Replay: replay, Test: program, Timeout: 5 * time.Minute}
+		number, found, err := search(programs, sources, m.plan())
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -67,6 +72,7 @@ func run(only string, worlds int, first uint64, replay string) error {
 			missed++
 			found = "**not found**"
 		}
+		found, _, _ = strings.Cut(found, ";") // without the state of the queues
 		fmt.Printf("| %s | %d | %.0f | %s |\n", m.name, number, time.Since(began).Seconds(), found)
 	}
 	if missed > 0 {
@@ -112,32 +118,47 @@ func (m *mutant) plan() string {
 	return filepath.Join("plans", strings.NewReplacer(" ", "-", ",", "").Replace(m.name)+".json")
 }
 
-// search runs worlds until one finds something, and keeps its plan. It returns how many there were,
-// and what was found.
-func (m *mutant) search(replay, program string, worlds int, first uint64) (number int, found string, err error) {
-	programs := &runner.Programs{Replay: replay, Test: program, Timeout: 5 * time.Minute}
-	var sources []runner.Source
-	switch text, err := os.ReadFile(m.plan()); {
-	case err == nil:
+// sources returns where the plans of the worlds come from: the plan of the world that found the
+// mutant last, if there is one, with its seed and then with others, and the plans of seeds.
+func (m *mutant) sources(dir string, worlds int, first uint64) (sources []runner.Source, err error) {
+	text, err := os.ReadFile(m.plan())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil {
 		known := runner.Source{Plan: m.plan()}
-		if err := json.Unmarshal(text, &known); err != nil {
-			return 0, "", err
+		plan := map[string]any{}
+		if err := errors.Join(json.Unmarshal(text, &known), json.Unmarshal(text, &plan)); err != nil {
+			return nil, err
 		}
 		sources = append(sources, known)
-	case !errors.Is(err, fs.ErrNotExist):
-		return 0, "", err
+		for i := range worlds / 2 {
+			again := runner.Source{Seed: first + uint64(i), Plan: filepath.Join(dir, fmt.Sprint("plan", i))}
+			plan["Seed"] = again.Seed
+			text, err := json.Marshal(plan)
+			if err := errors.Join(err, os.WriteFile(again.Plan, text, 0o600)); err != nil {
+				return nil, err
+			}
+			sources = append(sources, again)
+		}
 	}
-	for i := range worlds {
+	for i := range worlds - len(sources) {
 		sources = append(sources, runner.Source{Seed: first + uint64(i)})
 	}
+	return sources, nil
+}
+
+// search runs worlds until one finds something, and keeps its plan. It returns how many there were,
+// and what was found.
+func search(programs *runner.Programs, sources []runner.Source, plan string) (number int, found string, err error) {
 	for i, source := range sources {
 		outcome, err := programs.Run(context.Background(), source, "")
 		if err != nil {
 			return i + 1, "", err
 		}
 		if outcome.Error != "" {
-			err := os.MkdirAll(filepath.Dir(m.plan()), 0o755)
-			return i + 1, outcome.Error, errors.Join(err, os.WriteFile(m.plan(), append(outcome.Plan, '\n'), 0o644))
+			err := os.MkdirAll(filepath.Dir(plan), 0o755)
+			return i + 1, outcome.Error, errors.Join(err, os.WriteFile(plan, append(outcome.Plan, '\n'), 0o644))
 		}
 	}
 	return len(sources), "", nil
