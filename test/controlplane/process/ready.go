@@ -8,8 +8,10 @@ package process
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -78,14 +80,22 @@ func HTTPReady(url string) func(context.Context) error {
 	}
 }
 
+// Ports that FreePort returns are below those that systems give to outgoing connections, which come
+// and go all the time: Linux gives those from 32768 on.
+const lowestPort, highestPort = 20000, 32000
+
 // FreePort returns a TCP port of 127.0.0.1 on which no process listens. It does not reserve the
 // port: another process can take it before the caller's process does, which then ends and logs the
-// error.
+// error. That is unlikely, since the port is drawn.
 func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+	const tries = 100
+	var err error
+	for range tries {
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("looking for a free port, %d times: %w", tries, err)
 }
