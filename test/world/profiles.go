@@ -92,6 +92,10 @@ func (w *World) writeSpec(kind, plural, name string, words words, r *rand.Rand) 
 		return false
 	}
 	spec, valid := drawSpec(r, plural, words)
+	if old, _, _ := unstructured.NestedMap(object.Object, "spec"); kind == "SchedulerProfile" && r.IntN(3) == 0 {
+		change(r, old, spec)
+		spec, valid = old, true
+	}
 	object.Object["spec"] = spec
 	err := w.cluster.objects.Update(w.ctx, object)
 	w.log.add("%s %s: %v: %v", kind, name, spec, err)

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
@@ -135,4 +137,21 @@ var policyWords = words{
 func drawSpec(r *rand.Rand, plural string, words words) (spec map[string]any, valid bool) {
 	d := &drawer{Rand: r, words: words}
 	return d.object(schemaOf(plural), "spec"), !d.invalid
+}
+
+// change changes little in a spec: the weight of a plugin, or the arguments of plugins to those of
+// another spec.
+func change(r *rand.Rand, spec, other map[string]any) {
+	if config, ok := other["pluginConfig"]; ok && r.IntN(2) == 0 {
+		spec["pluginConfig"] = config
+		return
+	}
+	enabled, _, _ := unstructured.NestedSlice(spec, "plugins", "score", "enabled")
+	if len(enabled) == 0 {
+		enabled = []any{map[string]any{"name": "NodeResourcesFit"}}
+	}
+	one(r, enabled).(map[string]any)["weight"] = int64(1 + r.IntN(100))
+	if err := unstructured.SetNestedSlice(spec, enabled, "plugins", "score", "enabled"); err != nil {
+		panic(fmt.Sprint("a spec: ", err))
+	}
 }
