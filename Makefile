@@ -232,7 +232,7 @@ simulate: worlds ## Simulate WORLDS clusters, or for MINUTES, with faults, from 
 		bin/replay bin/world.test
 
 .PHONY: simulate-known
-simulate-known: worlds ## Simulate the clusters that have found mistakes in livesched, or those of `make simulate-mutants`.
+simulate-known: worlds ## Simulate the clusters that were made for the mistakes of `make simulate-mutants`, or found them, without the mistakes.
 	@bin/worlds -plans test/world/plans $(TEST_FLAGS) bin/replay bin/world.test
 
 .PHONY: simulate-mutants

@@ -88,7 +88,8 @@ var (
 	// faults have the messages that can suffer from them.
 	faults = map[fault][]message{
 		faultLost: messages, faultLostAnswer: messages, faultHung: messages, faultBusy: messages, faultLate: messages,
-		faultKilled: messages, faultRefused: writes, faultChanged: writes, faultTwice: writes, faultCut: watches, faultSilent: watches,
+		faultKilled: messages, faultRefused: writes, faultChanged: writes, faultTwice: writes, faultCut: watches,
+		faultSilent: watches,
 	}
 )
 

@@ -200,7 +200,8 @@ func checkProfile(profile *v1alpha1.SchedulerProfile, resolved *resolve.Resoluti
 	case is(v1alpha1.ConditionAccepted, metav1.ConditionTrue) != result.Accepted:
 		return fmt.Errorf("accepted is not %v (%s)", result.Accepted, result.Message)
 	case profile.Name == shadowName:
-		if result.Accepted && (status.Active == nil || status.Active.Revision != resolved.Shadows[result.ID()].Revision) {
+		runs := status.Active != nil && result.Accepted && status.Active.Revision == resolved.Shadows[result.ID()].Revision
+		if result.Accepted && !runs {
 			return fmt.Errorf("the shadow does not run its spec")
 		}
 	case status.Active == nil || programmed == nil:

@@ -42,8 +42,8 @@ type Result struct {
 // policyWords.
 const calm = 4 * time.Minute
 
-// restless is how many writes, other than those of leases and Events, the livescheds must not need in a minute
-// in which nothing happens.
+// restless is the most writes, other than of leases and Events, that the livescheds may need in a
+// minute in which nothing happens.
 const restless = 20
 
 // Simulate runs the world of a plan to its end.

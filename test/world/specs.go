@@ -43,20 +43,26 @@ var badPluginConfigs = []string{
 // oneOf returns a function that draws one of some values.
 func oneOf(of ...string) func(*rand.Rand) any { return func(r *rand.Rand) any { return one(r, of) } }
 
+// oneOfOr returns a function that draws a bad value one time out of so many, or else one of some
+// good values.
+func oneOfOr(bad string, times int, good []string) func(*rand.Rand) any {
+	return func(r *rand.Rand) any {
+		if r.IntN(times) == 0 {
+			return bad
+		}
+		return one(r, good)
+	}
+}
+
 func unset(*rand.Rand) any { return nil }
 
 // profileWords are what profiles may have beyond their schema. What decides which nodes fit stays
 // as it is by default.
 var profileWords = words{
-	"spec.schedulerName": unset, // immutable
-	"spec.mode":          unset,
-	"spec.shadow":        unset,
-	"spec.policyRef.name": func(r *rand.Rand) any {
-		if r.IntN(12) == 0 {
-			return "missing"
-		}
-		return one(r, policyNames)
-	},
+	"spec.schedulerName":  unset, // immutable
+	"spec.mode":           unset,
+	"spec.shadow":         unset,
+	"spec.policyRef.name": oneOfOr("missing", 12, policyNames),
 
 	"spec.plugins.bind":               unset,
 	"spec.plugins.filter":             unset,
@@ -71,12 +77,7 @@ var profileWords = words{
 	"spec.plugins.preScore":           unset,
 	"spec.plugins.queueSort":          unset,
 
-	"spec.plugins.score.enabled[].name": func(r *rand.Rand) any {
-		if r.IntN(60) == 0 {
-			return "Missing"
-		}
-		return one(r, scoring)
-	},
+	"spec.plugins.score.enabled[].name":       oneOfOr("Missing", 60, scoring),
 	"spec.plugins.score.disabled[].name":      oneOf(append(slices.Clone(scoring), "*")...),
 	"spec.plugins.multiPoint.enabled[].name":  oneOf(slowPlugin, "ImageLocality", "NodeResourcesFit"),
 	"spec.plugins.multiPoint.disabled[].name": oneOf(slowPlugin, "ImageLocality", "NodeResourcesBalancedAllocation"),
@@ -106,10 +107,7 @@ var shadowWords = merged(profileWords, words{
 	"spec.mode":    oneOf(string(v1alpha1.ProfileShadow)),
 	"spec.rollout": unset, // not allowed
 	"spec.shadow": func(r *rand.Rand) any {
-		name := "missing"
-		if r.IntN(8) > 0 {
-			name = one(r, profileNames)
-		}
+		name := oneOfOr("missing", 8, profileNames)(r)
 		return map[string]any{"profileRef": map[string]any{"name": name}, "samplePercent": int64(1 + r.IntN(100))}
 	},
 })

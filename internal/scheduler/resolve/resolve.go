@@ -260,6 +260,8 @@ type policy struct {
 	// good is the spec that base was resolved from, nil for the built-in defaults.
 	good   *GoodPolicy
 	result Result
+	// version is the metadata.resourceVersion of the object.
+	version string
 }
 
 // Objects resolves objects to the profiles to run. The order of the objects does not matter.
@@ -327,8 +329,8 @@ func (r *resolver) resolvePolicyObject(object *v1alpha1.SchedulingPolicy) {
 		r.out.remembered.Policies[object.Name] = []GoodPolicy{*last.good}
 		return
 	}
-	p := &policy{result: Result{Generation: object.Generation, Accepted: true, Reason: v1alpha1.ReasonAccepted,
-		Message: "The spec is valid"}}
+	p := &policy{version: object.ResourceVersion, result: Result{Generation: object.Generation, Accepted: true,
+		Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid"}}
 	r.policies[object.Name] = p
 
 	resolved, found := r.resolvePolicy(object.Name, &object.Spec, r.input.Secrets)

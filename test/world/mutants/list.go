@@ -264,7 +264,7 @@ var mutants = []mutant{
 	{
 		name: "a victim that is back is awaited",
 		file: "internal/scheduler/preemption/latest.go",
-		before: `		case v.state == deleted && v.isBack(known):
+		before: `		case v.state == deleted && v.isBack(known): // it may be evicted again
 `,
 		after: ``,
 	},
@@ -293,17 +293,17 @@ var mutants = []mutant{
 	{
 		name: "a policy that was restored counts its generations again and is not resolved",
 		file: "internal/scheduler/resolve/reuse.go",
-		before: ` || !sameSpec(&last.good.Spec, &object.Spec) {
+		before: `		!sameSpec(last.version, &last.good.Spec, object.ResourceVersion, &object.Spec) {
 `,
-		after: ` {
+		after: `		false {
 `,
 	},
 	{
 		name: "a profile that was restored counts its generations again and is not resolved",
 		file: "internal/scheduler/resolve/reuse.go",
-		before: ` || !sameSpec(&last.object.Spec, &object.Spec) {
+		before: `		!sameSpec(last.object.ResourceVersion, &last.object.Spec, object.ResourceVersion, &object.Spec) {
 `,
-		after: ` {
+		after: `		false {
 `,
 	},
 	{

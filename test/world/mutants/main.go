@@ -6,7 +6,8 @@
 //	mutants [-only NAME] [-worlds N] REPLAY
 //
 // REPLAY is the path of program replay. The working directory is that of the module test/world. Its
-// directory plans has the plans of clusters that have found a mistake. They come first.
+// directory plans has the plans of clusters that were made for a mistake, or that found it. They come
+// first.
 package main
 
 import (
@@ -113,13 +114,14 @@ func (m *mutant) build(dir string) (string, error) {
 	return program, nil
 }
 
-// plan returns the file with the plan of the world that found the mutant last.
+// plan returns the file with the plan of the world that found the mutant last, or that was made for
+// it.
 func (m *mutant) plan() string {
 	return filepath.Join("plans", strings.NewReplacer(" ", "-", ",", "").Replace(m.name)+".json")
 }
 
-// sources returns where the plans of the worlds come from: the plan of the world that found the
-// mutant last, if there is one, with its seed and then with others, and the plans of seeds.
+// sources returns where the plans of the worlds come from: the mutant's own plan, if
+// there is one, with its seed and then with others, and the plans of seeds.
 func (m *mutant) sources(dir string, worlds int, first uint64) (sources []runner.Source, err error) {
 	text, err := os.ReadFile(m.plan())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
