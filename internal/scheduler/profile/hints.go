@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -41,8 +42,12 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 		}
 		for _, event := range events {
 			fn := event.QueueingHintFn
-			if isDynamicResources(ext) && fn != nil && event.Event.Resource == fwk.ResourceClaim {
+			switch {
+			case fn == nil:
+			case isDynamicResources(ext) && event.Event.Resource == fwk.ResourceClaim:
 				fn = orWithoutOwnClaim(fn)
+			case isInterPodAffinity(ext) && event.Event.Resource == fwk.AssignedPod:
+				fn = inAllNamespaces(fn)
 			}
 			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: fn})
 		}
@@ -82,6 +87,48 @@ func orWithoutOwnClaim(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 		}
 		return hint(logger, pod, oldObj, newObj)
 	}
+}
+
+func isInterPodAffinity(ext fwk.EnqueueExtensions) bool {
+	_, ok := ext.(*interpodaffinity.InterPodAffinity)
+	return ok
+}
+
+// inAllNamespaces returns a hint for changes of assigned pods that takes the namespace selectors of
+// affinity terms as if they selected all namespaces. The hint of InterPodAffinity in kube-scheduler
+// 1.37 takes those that select by labels as if they selected none: a pod would wait for the flush of
+// the queue after the pod that excluded it is gone, if that one was in a selected namespace.
+func inAllNamespaces(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		if gone, ok := oldObj.(*corev1.Pod); ok && newObj == nil {
+			oldObj = selectingAllNamespaces(gone)
+		}
+		return hint(logger, selectingAllNamespaces(pod), oldObj, newObj)
+	}
+}
+
+// selectingAllNamespaces returns a pod whose required affinity terms select all namespaces where
+// those of the given one select some by labels. It returns the given one if there are none.
+func selectingAllNamespaces(pod *corev1.Pod) *corev1.Pod {
+	selects := func(term corev1.PodAffinityTerm) bool {
+		s := term.NamespaceSelector
+		return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0
+	}
+	if !slices.ContainsFunc(fwk.GetPodAffinityTerms(pod.Spec.Affinity), selects) &&
+		!slices.ContainsFunc(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity), selects) {
+		return pod
+	}
+	changed := *pod
+	changed.Spec.Affinity = pod.Spec.Affinity.DeepCopy()
+	for _, terms := range [][]corev1.PodAffinityTerm{fwk.GetPodAffinityTerms(changed.Spec.Affinity),
+		fwk.GetPodAntiAffinityTerms(changed.Spec.Affinity)} {
+		for i := range terms {
+			if selects(terms[i]) {
+				terms[i].NamespaceSelector = &metav1.LabelSelector{}
+			}
+		}
+	}
+	return &changed
 }
 
 // resources returns the resources of the events in a hint table.

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/ptr"
 
@@ -165,6 +167,62 @@ func TestThePodWhoseOwnClaimIsDeletedIsTriedAgain(t *testing.T) {
 		got, err := hint(klog.Background(), pod, before, after)
 		if (got == fwk.Queue) != test.queues || (err == nil) != test.queues {
 			t.Errorf("%s: %v (%v)", name, got, err)
+		}
+	}
+}
+
+// In kube-scheduler 1.37, terms with selectors of namespaces by labels wake no pod.
+func TestTermsThatSelectNamespacesByLabelsWakePods(t *testing.T) {
+	e := newTestEnv(t, framework.Registry{})
+	var hint fwk.QueueingHintFn
+	for event, hints := range e.build(t, object("mine")).Queue.Hints {
+		for i := range hints {
+			if event.Resource == fwk.AssignedPod && hints[i].Plugin == names.InterPodAffinity {
+				hint = hints[i].Fn
+			}
+		}
+	}
+	labelled := &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "other"}}
+	term := func(app string, namespaces *metav1.LabelSelector) []corev1.PodAffinityTerm {
+		return []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, NamespaceSelector: namespaces,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+	}
+	pod := func(namespace, app, node string, affinity *corev1.Affinity) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"app": app}},
+			Spec: corev1.PodSpec{NodeName: node, Affinity: affinity}}
+	}
+	excludes := func(terms []corev1.PodAffinityTerm) *corev1.Affinity {
+		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	}
+	needs := func(terms []corev1.PodAffinityTerm) *corev1.Affinity {
+		return &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	}
+	own := term("b", nil)
+	for name, test := range map[string]struct {
+		waits         *corev1.Pod
+		before, after any
+		want          fwk.QueueingHint
+	}{
+		"a pod that it excluded is gone": {waits: pod("one", "a", "", excludes(term("b", labelled))),
+			before: pod("other", "b", "node", nil), want: fwk.Queue},
+		"a pod that excluded it is gone": {waits: pod("one", "a", "", nil),
+			before: pod("other", "b", "node", excludes(term("a", labelled))), want: fwk.Queue},
+		"a pod that it needs is there": {waits: pod("one", "a", "", needs(term("b", labelled))),
+			after: pod("other", "b", "node", nil), want: fwk.Queue},
+		"a pod is not one any more that it excluded": {waits: pod("one", "a", "", excludes(term("b", labelled))),
+			before: pod("other", "b", "node", nil), after: pod("other", "c", "node", nil), want: fwk.Queue},
+		"a pod that it did not exclude is gone": {waits: pod("one", "a", "", excludes(term("b", labelled))),
+			before: pod("other", "c", "node", nil), want: fwk.QueueSkip},
+		"a pod in a namespace that it did not select is gone": {waits: pod("one", "a", "", excludes(own)),
+			before: pod("other", "b", "node", nil), want: fwk.QueueSkip},
+	} {
+		before := test.waits.DeepCopy()
+		if got, err := hint(klog.Background(), test.waits, test.before, test.after); got != test.want || err != nil {
+			t.Errorf("%s: %v (%v), want %v", name, got, err, test.want)
+		}
+		if !apiequality.Semantic.DeepEqual(before, test.waits) {
+			t.Errorf("%s: the hint changed the pod", name)
 		}
 	}
 }
