@@ -278,6 +278,7 @@ endurance: ## Reload 20 profiles RELOADS times while five pods for each reload a
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters.
 	$(GOLANGCI_LINT) run ./...
+	cd test/world && $(GOLANGCI_LINT) run ./...
 
 .PHONY: gosec
 gosec: $(GOLANGCI_LINT) ## Look for insecure code; .golangci.yml says what is excluded, and why.

@@ -20,7 +20,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"profiles":     (*World).changeProfiles,
 	"policies":     (*World).changePolicy,
 	"kills":        (*World).killReplica,
-	"replacements": (*World).replaceReplica,
+	"replacements": (*World).replaceReplicas,
 	"stalls":       (*World).stallReplica,
 	"outages":      (*World).endConnections,
 	"restores":     (*World).restoreEtcd,

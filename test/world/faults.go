@@ -123,7 +123,7 @@ func (w *World) strikes(f fault, x *exchange) bool {
 		return false
 	}
 	w.counts["fault: "+key]++
-	if f == faultLate || f == faultKilled || f == faultTwice {
+	if slices.Contains(writes, x.message()) && (f == faultLate || f == faultKilled || f == faultTwice) {
 		w.uncertain = time.Now()
 	}
 	w.disturb(x)

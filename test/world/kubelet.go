@@ -22,6 +22,7 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	w.podUsesClaims(before, after)
 	w.podUsesVolumes(before, after)
 	if after == nil {
+		w.log.add("pod %s on node %q is gone", before.Name, before.Spec.NodeName)
 		w.checkBudgets(before)
 		if w.cluster.again[before.UID] && before.Spec.SchedulerName != otherScheduler {
 			w.after(w.kubeletDelay(), func() { w.createAgain(before) })
@@ -50,7 +51,11 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		w.after(w.kubeletDelay(), func() { w.runPod(after) })
 	}
 	if after.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
-		w.after(w.kubeletDelay(), func() {
+		delay := w.kubeletDelay()
+		if w.kubelets.IntN(6) == 0 { // it takes its time to end
+			delay += time.Duration(w.kubelets.Int64N(int64(30 * time.Second)))
+		}
+		w.after(delay, func() {
 			w.must(w.cluster.objects.Delete(w.ctx, after, client.GracePeriodSeconds(0),
 				client.Preconditions{UID: &after.UID}))
 		})

@@ -38,8 +38,9 @@ type network struct {
 type process struct {
 	network *network
 	name    string
-	// stalled is until when the process has no network. Only the world uses it.
-	stalled time.Time
+	// stalled is until when the process has no network, and stopping since when it ends by itself.
+	// Only the world uses them.
+	stalled, stopping time.Time
 
 	mu sync.Mutex // guards the fields below
 	// gone means that the process does not exist any more: its connections are closed.

@@ -37,7 +37,8 @@ func (w *World) checkEviction(before, after *corev1.Pod) {
 	if before.Spec.NodeName == "" && (after == nil || after.Spec.NodeName != "") {
 		p.past = append(p.past, preemptor{before, time.Now().Add(lateness)})
 	}
-	if time.Now().Before(w.excused) || before.DeletionTimestamp != nil || after != nil && after.DeletionTimestamp == nil || p.deleted[before.UID] {
+	goes := before.DeletionTimestamp == nil && (after == nil || after.DeletionTimestamp != nil)
+	if !goes || time.Now().Before(w.excused) || p.deleted[before.UID] {
 		return
 	}
 	w.counts["evicted"]++

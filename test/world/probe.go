@@ -45,7 +45,8 @@ func (w *World) probe(number int, profile *resolve.Profile) {
 	if w.anyNominated() {
 		return // room is kept for a pod that cannot use it
 	}
-	pod := w.newPod(w.stream(fmt.Sprint("probe ", number, profile.Name)))
+	// The same pod for all profiles, and in two rounds: livesched may keep scores for its next pod.
+	pod := w.newPod(w.stream(fmt.Sprint("probe ", number/2)))
 	pod.Name, pod.Spec.SchedulerName = fmt.Sprintf("probe-%d-%s", number, profile.Name), profile.SchedulerName
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
 	w.must(w.cluster.objects.Create(w.ctx, pod))

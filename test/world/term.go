@@ -42,9 +42,12 @@ func (w *World) noteTerm(x *exchange) {
 	}
 }
 
-// checkTerm checks that a process sends bindings only while it leads.
+// checkTerm checks that a process sends bindings only while it leads, and does not begin to lead
+// while it stops: until that process is gone, nobody would lead.
 func (w *World) checkTerm(x *exchange) {
 	switch {
+	case w.takesLease(x) && !x.from.stopping.IsZero() && x.from.stopping.Before(time.Now()):
+		w.fail("%v takes the lease, %v after it has begun to stop", x, time.Since(x.from.stopping))
 	case x.message() != messageBinding || !w.term.known || time.Since(w.restored) < time.Minute:
 	case w.term.holder == nil:
 		w.fail("%v, while no process has the lease", x)
@@ -53,6 +56,12 @@ func (w *World) checkTerm(x *exchange) {
 	case time.Since(w.term.renewed) > renewDeadline:
 		w.fail("%v, %v after it has renewed the lease", x, time.Since(w.term.renewed))
 	}
+}
+
+// takesLease reports whether a process that does not lead would begin to.
+func (w *World) takesLease(x *exchange) bool {
+	return x.message() == messageLease && w.term.known && w.term.holder != x.from &&
+		bytes.Contains(x.body, []byte(x.from.name))
 }
 
 // renewDeadline is how long a process of the world leads after it has sent the last request that

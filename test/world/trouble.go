@@ -25,13 +25,20 @@ func (w *World) killProcess(p *process) {
 	}
 }
 
-// replaceReplica ends a process as a rolling update does: it can finish what it does, and release
-// the lease.
-func (w *World) replaceReplica(r *rand.Rand) {
-	if replica := one(r, w.replicas); !replica.over {
-		w.log.add("%s is replaced", replica.process.name)
-		w.counts["replaced"]++
-		replica.cancel()
+// replaceReplicas ends a process as a rolling update does: it can finish what it does, and release
+// the lease. At times all processes end.
+func (w *World) replaceReplicas(r *rand.Rand) {
+	replaced := []*replica{one(r, w.replicas)}
+	if r.IntN(4) == 0 {
+		replaced = w.replicas
+	}
+	for _, replica := range replaced {
+		if !replica.over && replica.process.stopping.IsZero() {
+			w.log.add("%s is replaced", replica.process.name)
+			w.counts["replaced"]++
+			replica.process.stopping = time.Now()
+			replica.cancel()
+		}
 	}
 }
 
@@ -61,13 +68,21 @@ func (w *World) restoreEtcd(r *rand.Rand) {
 	w.observe()
 	w.endConnections(r)
 	w.excuse("etcd was restored")
-	w.etcd.Restore(max(w.cluster.oldest, w.cluster.revision-r.Int64N(200)))
+	w.etcd.Restore(max(w.cluster.oldest, w.cluster.revision-r.Int64N(one(r, []int64{20, 200}))))
 	w.restored, w.term = time.Now(), term{}
 	w.observe()
 	w.etcd.Compact(w.cluster.revision)
 	w.cluster.oldest = w.cluster.revision
 	// The policy may have been deleted at that time.
 	w.after(30*time.Second, func() { w.restorePolicy(policyNames[0]) })
+	// Users see that their last changes are gone.
+	soon := func() time.Duration { return time.Duration(r.Int64N(int64(20 * time.Second))) }
+	if w.plan.Actors["profiles"] > 0 {
+		w.after(soon(), func() { w.changeProfiles(r) })
+	}
+	if w.plan.Actors["policies"] > 0 {
+		w.after(soon(), func() { w.changePolicy(r) })
+	}
 }
 
 // compact makes etcd forget what is older than a few minutes, or all but the present.

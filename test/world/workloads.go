@@ -19,7 +19,7 @@ import (
 func (w *World) changeWorkloads(r *rand.Rand) {
 	pods := sorted(w.cluster.pods)
 	if len(pods) > 60 || len(pods) > 0 && r.IntN(3) == 0 {
-		for range 1 + r.IntN(len(pods)) {
+		for range 1 + r.IntN(one(r, []int{1, len(pods)})) {
 			pod := one(r, pods)
 			claims := len(pod.Spec.ResourceClaims) + len(pod.Spec.Volumes)
 			w.cluster.again[pod.UID] = r.IntN(3) == 0 && groupOf(pod) == "" && claims == 0

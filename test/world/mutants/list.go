@@ -91,15 +91,6 @@ var mutants = []mutant{
 `,
 	},
 	{
-		name: "a pod that is deleted while it is bound keeps its room",
-		file: "internal/scheduler/eventhandlers/pods.go",
-		before: `	case isAssumed(h.cache, pod):
-		h.assumedPodDeleted(pod)
-`,
-		after: `	case isAssumed(h.cache, pod):
-`,
-	},
-	{
 		name: "a missed deletion is not noticed when the name is used again",
 		file: "internal/scheduler/eventhandlers/pods.go",
 		before: `	case oldPod.UID != newPod.UID:
@@ -237,13 +228,6 @@ var mutants = []mutant{
 `,
 	},
 	{
-		name: "the room of a pod that its owner deletes while it is bound wakes nobody",
-		file: "internal/scheduler/eventhandlers/pods.go",
-		before: `	h.queue.Move(eventLogger(), schedframework.EventAssignedPodDelete, assumed, nil, nil)
-`,
-		after: ``,
-	},
-	{
 		name: "a pod that was bound although the answer got lost is taken as lost",
 		file: "internal/scheduler/binding/outcome.go",
 		before: `		return boundHere
@@ -351,5 +335,13 @@ var mutants = []mutant{
 		before: `	b.endReservations(ctx, pod)
 `,
 		after: ``,
+	},
+	{
+		name: "affinity terms that select namespaces by labels wake nobody",
+		file: "internal/scheduler/profile/hints.go",
+		before: `				fn = inAllNamespaces(fn)
+`,
+		after: `				_ = inAllNamespaces
+`,
 	},
 }

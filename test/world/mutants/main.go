@@ -6,8 +6,8 @@
 //	mutants [-only NAME] [-worlds N] REPLAY
 //
 // REPLAY is the path of program replay. The working directory is that of the module test/world. Its
-// directory plans has the plans of clusters that were made for a mistake, or that found it. They come
-// first.
+// directory plans has the plans of clusters that were made for a mistake, or that found it. They
+// come first.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(only string, worlds int, first uint64, replay string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	missed := 0
 	fmt.Print("| mutant | worlds | seconds | found by |\n|---|---|---|---|\n")
 	for i := range mutants {

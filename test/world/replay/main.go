@@ -85,7 +85,7 @@ func patch(pid int, program string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	all, err := file.Symbols()
 	if err != nil {
 		return fmt.Errorf("%s: %w", program, err)

@@ -112,7 +112,7 @@ func (p *Programs) Run(ctx context.Context, source Source, transcript string) (*
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	result := filepath.Join(dir, "result.json")
 	// A goroutine that never waits keeps the test from noticing that its time is over.
 	limited, cancel := context.WithTimeout(ctx, p.Timeout+p.Timeout/10+time.Second)

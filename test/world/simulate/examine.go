@@ -66,7 +66,7 @@ func (s *simulation) shrink(ctx context.Context, seed uint64, whole plan, kind s
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	end := time.Now().Add(s.shrinking)
 	tried := 0
 	fails := func(plans []plan) []bool {
