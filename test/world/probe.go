@@ -35,19 +35,20 @@ func (w *World) checkDecisions(number int) {
 			return
 		}
 		if apimeta.IsStatusConditionTrue(profile.Status.Conditions, v1alpha1.ConditionReady) {
-			w.probe(number, resolved.Profiles[name])
+			w.probe(number, "a", resolved.Profiles[name])
+			w.probe(number, "b", resolved.Profiles[name])
 		}
 	}
 }
 
 // probe creates a pod, and deletes it once livesched has decided.
-func (w *World) probe(number int, profile *resolve.Profile) {
-	if w.anyNominated() {
+func (w *World) probe(number int, which string, profile *resolve.Profile) {
+	if w.failure != nil || w.anyNominated() {
 		return // room is kept for a pod that cannot use it
 	}
 	// The same pod for all profiles, and in two rounds: livesched may keep scores for its next pod.
-	pod := w.newPod(w.stream(fmt.Sprint("probe ", number/2)))
-	pod.Name, pod.Spec.SchedulerName = fmt.Sprintf("probe-%d-%s", number, profile.Name), profile.SchedulerName
+	pod := w.newPod(w.stream(fmt.Sprint("probe ", number/2, which)))
+	pod.Name, pod.Spec.SchedulerName = fmt.Sprintf("probe-%d-%s-%s", number, profile.Name, which), profile.SchedulerName
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
 	w.must(w.cluster.objects.Create(w.ctx, pod))
 	best, err := w.bestNodes(profile, pod)

@@ -94,7 +94,7 @@ func (w *World) writeSpec(kind, plural, name string, words words, r *rand.Rand) 
 		return false
 	}
 	spec, valid := drawSpec(r, plural, words)
-	if kind == "SchedulerProfile" && r.IntN(3) == 0 {
+	if kind == "SchedulerProfile" && r.IntN(2) == 0 {
 		similar := object.DeepCopy()
 		if name != shadowName { // so that one profile is like another one but for little
 			w.must(w.cluster.objects.Get(w.ctx, client.ObjectKey{Name: one(r, profileNames)}, similar))

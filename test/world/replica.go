@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -47,6 +48,8 @@ func (r *replica) start() {
 	o.Secure.Port, o.MetricsBindAddress, o.HealthProbeBindAddress = 0, "0", "0"
 	o.LeaderElectionNamespace, o.RevisionNamespace = ownNamespace, ownNamespace
 	o.Host = name
+	// Answers of plugins are dropped, as in a large cluster, and do not fill memory all night.
+	o.FastPathMemoryLimit.Quantity = resource.MustParse("2Mi")
 	o.OutOfTree = framework.Registry{slowPlugin: w.slowness.newPlugin}
 	config := &rest.Config{Host: "http://world", Transport: r.process, QPS: -1}
 	ctx, cancel := context.WithCancel(klog.NewContext(w.ctx, logr.Discard()))
