@@ -93,7 +93,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	}
 	waits := w.waits(pod) || w.lacksClaim(pod)
 	if reason := condition.Reason; reason != corev1.PodReasonUnschedulable &&
-		!(waits && reason == v1alpha1.PodReasonPreEnqueueRejected) {
+		(!waits || reason != v1alpha1.PodReasonPreEnqueueRejected) {
 		w.fail("pod %s is pending because of %s: %s", pod.Name, reason, condition.Message)
 		return
 	}

@@ -96,8 +96,8 @@ func isInterPodAffinity(ext fwk.EnqueueExtensions) bool {
 
 // inAllNamespaces returns a hint for changes of assigned pods that takes the namespace selectors of
 // affinity terms as if they selected all namespaces. The hint of InterPodAffinity in kube-scheduler
-// 1.37 takes those that select by labels as if they selected none: a pod would wait for the flush of
-// the queue after the pod that excluded it is gone, if that one was in a selected namespace.
+// 1.37 takes those that select by labels as if they selected none: a pod would wait for the flush
+// of the queue after the pod that excluded it is gone, if that one was in a selected namespace.
 func inAllNamespaces(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 		if gone, ok := oldObj.(*corev1.Pod); ok && newObj == nil {
