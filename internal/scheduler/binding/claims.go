@@ -5,10 +5,12 @@ package binding
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 )
@@ -19,6 +21,33 @@ type Claims interface {
 	ClaimsOf(pod *corev1.Pod) ([]*resourcev1.ResourceClaim, bool)
 	// AssumeClaim makes plugins see a claim as the API server has it, before informers do.
 	AssumeClaim(claim *resourcev1.ResourceClaim) error
+}
+
+// checkDevices checks that the node of the pod can use the devices of the claims that PreBind has
+// reserved for it. Reserved claims keep their devices, but DynamicResources reserves a claim again
+// after a conflict without a look at its devices: since the decision, the claim may have been
+// released, and allocated on another node.
+func (b *Binder) checkDevices(pod *corev1.Pod, nodeName string) error {
+	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	node := b.Cache.Node(nodeName)
+	claims, _ := b.Claims.ClaimsOf(pod)
+	for _, claim := range claims {
+		allocation := claim.Status.Allocation
+		if node == nil || allocation == nil || allocation.NodeSelector == nil ||
+			!resourceclaim.IsReservedForPod(pod, claim, true) {
+			continue
+		}
+		selector, err := nodeaffinity.NewNodeSelector(allocation.NodeSelector)
+		if err != nil {
+			return fmt.Errorf("the node selector of the devices of claim %s is invalid: %w", klog.KObj(claim), err)
+		}
+		if !selector.Match(node) {
+			return fmt.Errorf("claim %s got devices in the meantime that node %s cannot use", klog.KObj(claim), nodeName)
+		}
+	}
+	return nil
 }
 
 // keepDevices makes plugins see the devices of a pod as taken if the API server has stored that,

@@ -6,16 +6,20 @@ package binding
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 )
 
 // cachedClaims implements Claims.
@@ -132,6 +136,63 @@ func TestClaimsAreNotReservedForAPodThatIsNotBound(t *testing.T) {
 			want := []string{"first prepares, assumed", "second unreserves, assumed", "first unreserves, assumed"}
 			want = append(want, test.want...)
 			f.expectLog(append(want, `failed: running PreBind plugin "first": connection reset by peer`)...)
+		})
+	}
+}
+
+func TestAPodIsNotBoundWhereItsClaimHasNoDevices(t *testing.T) {
+	devicesOf := func(operator corev1.NodeSelectorOperator, node string) *resourcev1.AllocationResult {
+		return &resourcev1.AllocationResult{NodeSelector: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: operator, Values: []string{node}}}}}}}
+	}
+	const (
+		in                  = corev1.NodeSelectorOpIn
+		mine, others, group = "mine", "others", "group"
+		elsewhere           = "claim default/c got devices in the meantime that node n1 cannot use"
+	)
+	for name, test := range map[string]struct {
+		allocation *resourcev1.AllocationResult
+		// reserved is for whom the claim is reserved.
+		reserved string
+		noNode   bool
+		wantErr  string
+	}{
+		"devices of the node":            {devicesOf(in, nodeName), mine, false, ""},
+		"devices of another node":        {devicesOf(in, "n2"), mine, false, elsewhere},
+		"of another node, for its group": {devicesOf(in, "n2"), group, false, elsewhere},
+		"devices of all nodes":           {&resourcev1.AllocationResult{}, mine, false, ""},
+		"no plugin reserved the claim":   {devicesOf(in, "n2"), others, false, ""},
+		"the claim has no devices":       {nil, mine, false, ""},
+		"the node is gone":               {devicesOf(in, "n2"), mine, true, ""},
+		"an invalid selector": {devicesOf("Near", nodeName), mine, false,
+			"the node selector of the devices of claim default/c is invalid: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			if !test.noNode {
+				f.Cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
+			}
+			pod := f.cycle.Pod.Pod
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group)}
+			claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "a"}}
+			claim.Status.Allocation = test.allocation
+			user := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: test.reserved}
+			switch test.reserved {
+			case mine:
+				user.UID = pod.UID
+			case group:
+				user.APIGroup, user.Resource = schedulingv1beta1.GroupName, "podgroups"
+			}
+			claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{user}
+			f.Claims = cachedClaims{f, claim}
+			if bound := f.Run(f.ctx, f.cycle); bound != (test.wantErr == "") {
+				t.Errorf("bound: %v", bound)
+			}
+			if !strings.Contains(f.failure.Message(), test.wantErr) {
+				t.Errorf("the pod failed with %q, want %q", f.failure.Message(), test.wantErr)
+			}
 		})
 	}
 }

@@ -28,13 +28,18 @@ func (c *Cache) UpdateNode(_ klog.Logger, _, newNode *corev1.Node) {
 	c.setNode(newNode)
 }
 
-func (c *Cache) setNode(obj *corev1.Node) {
-	var known *corev1.Node
+// Node returns the node of a name, or nil if there is none, or only a placeholder.
+func (c *Cache) Node(name string) *corev1.Node {
 	c.mu.RLock()
-	if n, ok := c.nodes[obj.Name]; ok {
-		known = n.obj
+	defer c.mu.RUnlock()
+	if n, ok := c.nodes[name]; ok {
+		return n.obj
 	}
-	c.mu.RUnlock()
+	return nil
+}
+
+func (c *Cache) setNode(obj *corev1.Node) {
+	known := c.Node(obj.Name)
 	// Compare without the lock, since a node may list a hundred images.
 	c.storeNode(obj, known, known != nil && podfields.SameNode(known, obj))
 }

@@ -344,4 +344,12 @@ var mutants = []mutant{
 		after: `				_ = inAllNamespaces
 `,
 	},
+	{
+		name: "a pod is bound where its claim has no devices",
+		file: "internal/scheduler/binding/claims.go",
+		before: `		if !selector.Match(node) {
+`,
+		after: `		if node == nil {
+`,
+	},
 }
