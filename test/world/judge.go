@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/test/sidebyside"
@@ -46,23 +45,18 @@ func (w *World) newJudge() (*judge, error) {
 		j.Close()
 		return nil, fmt.Errorf("it knows %d of %d nodes", n, len(w.cluster.nodes))
 	}
-	return j, j.nominate()
+	j.queueNominated()
+	return j, nil
 }
 
-// nominate tells kube-scheduler which pods livesched has nominated for nodes, for which room is
-// kept.
-func (j *judge) nominate() error {
+// queueNominated queues the pods that livesched has nominated for nodes, for which room is kept. Of a
+// nominated pod that is not in its queue, kube-scheduler does not count the resources.
+func (j *judge) queueNominated() {
 	for _, pod := range sorted(j.world.cluster.pods) {
-		if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" {
-			continue
+		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {
+			j.Scheduler.SchedulingQueue.Add(j.world.ctx, judged(pod))
 		}
-		info, err := schedframework.NewPodInfo(pod)
-		if err != nil {
-			return err
-		}
-		j.Scheduler.SchedulingQueue.AddNominatedPod(logr.Discard(), info, nil)
 	}
-	return nil
 }
 
 // Close ends the judge.

@@ -43,6 +43,8 @@ func (w *World) checkDecisions(number int) {
 
 // probe creates a pod, and deletes it once livesched has decided.
 func (w *World) probe(number int, which string, profile *resolve.Profile) {
+	// The end of the probe before may have woken pods, which take its room or preempt others.
+	w.RunUntil(time.Now().Add(time.Second), nil)
 	if w.failure != nil || w.anyNominated() {
 		return // room is kept for a pod that cannot use it
 	}

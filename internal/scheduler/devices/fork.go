@@ -30,8 +30,9 @@ import (
 func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) *Managers {
 	f := &Managers{CSI: m.CSI, claims: m.claims, tracked: m.tracked, classes: m.classes, changeCounts: m.changeCounts}
 	if n, ok := m.DRA.(*narrowable); ok { // nil if dynamic resource allocation is off
-		process := n.SharedDRAManager // forks are used by other goroutines
-		f.DRA = forkedDRA{process, newForkedClaims(ctx, process, n.index.consumable, m.tracked, scope), n.index}
+		// Not n itself: forks are used by other goroutines.
+		f.DRA = forkedDRA{n.SharedDRAManager, newForkedClaims(ctx, n.claims(), n.index.consumable, m.tracked, scope),
+			n.index}
 	}
 	return f
 }
@@ -132,12 +133,12 @@ type forkedClaims struct {
 	pendingMu sync.Mutex
 }
 
-func newForkedClaims(ctx context.Context, process fwk.SharedDRAManager, consumable bool, tracked *tracker.Tracker,
+func newForkedClaims(ctx context.Context, process fwk.ResourceClaimTracker, consumable bool, tracked *tracker.Tracker,
 	scope *informers.Scope) *forkedClaims {
 	learn := &learner{}
 	known := assumecache.NewAssumeCache(klog.FromContext(ctx), learn, "ResourceClaim", "", nil)
 	own := dynamicresources.NewDRAManager(ctx, known, tracked, scope)
-	return &forkedClaims{process: process.ResourceClaims(), own: own.ResourceClaims(), learn: learn,
+	return &forkedClaims{process: process, own: own.ResourceClaims(), learn: learn,
 		added: map[types.NamespacedName]*resourcev1.ResourceClaim{}, index: newIndex(consumable),
 		freed: map[types.UID]*resourcev1.ResourceClaim{}, freedOwn: map[types.UID]*resourcev1.ResourceClaim{}}
 }

@@ -4,9 +4,11 @@
 package devices
 
 import (
+	"slices"
 	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -40,6 +42,8 @@ type index struct {
 	// of the slices of a node that has any.
 	version      uint64
 	sliceChanges map[string]uint64
+	// allocated is what allocated claims have of all pools, apart from those that are pending.
+	allocated structured.AllocatedState
 	// pending are the claims with a pending allocation.
 	pending map[types.UID]*resourcev1.ResourceClaim
 	// changes are the names of nodes, once slices of their pools have changed, or what is allocated
@@ -58,7 +62,10 @@ type pool struct {
 	slices map[string]*resourcev1.ResourceSlice // by name
 	// allocated is what allocated claims have of the pool, apart from those that are pending.
 	allocated structured.AllocatedState
-	pending   map[types.UID]*resourcev1.ResourceClaim
+	// again counts how many more claims than one have a device. Nothing prevents that if an
+	// allocation is executed after its client has given up.
+	again   map[structured.DeviceID]int
+	pending map[types.UID]*resourcev1.ResourceClaim
 	// changed is the version of the index after the latest change of the pool.
 	changed uint64
 }
@@ -67,7 +74,7 @@ func newIndex(consumable bool) *index {
 	return &index{
 		consumable: consumable, slices: map[string]*resourcev1.ResourceSlice{}, pools: map[poolKey]*pool{},
 		nodes: map[string]map[poolKey]int{}, shared: map[poolKey]int{}, sliceChanges: map[string]uint64{},
-		pending: map[types.UID]*resourcev1.ResourceClaim{},
+		allocated: newAllocatedState(), pending: map[types.UID]*resourcev1.ResourceClaim{},
 	}
 }
 
@@ -201,7 +208,7 @@ func (x *index) poolLocked(key poolKey) *pool {
 	p := x.pools[key]
 	if p == nil {
 		p = &pool{slices: map[string]*resourcev1.ResourceSlice{}, allocated: newAllocatedState(),
-			pending: map[types.UID]*resourcev1.ResourceClaim{}}
+			again: map[structured.DeviceID]int{}, pending: map[types.UID]*resourcev1.ResourceClaim{}}
 		x.pools[key] = p
 	}
 	return p
@@ -214,17 +221,16 @@ func (x *index) dropEmptyLocked(key poolKey) {
 	}
 }
 
-// claimHandler returns the handler for claims. An allocation does not change while it lasts.
+// claimHandler returns the handler for claims. An informer that was away may see another allocation
+// at once, of the same claim or of one that was created again under its name.
 func (x *index) claimHandler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { x.allocate(objectOf[resourcev1.ResourceClaim](obj)) },
 		UpdateFunc: func(before, after any) {
 			from, to := objectOf[resourcev1.ResourceClaim](before), objectOf[resourcev1.ResourceClaim](after)
-			switch {
-			case from.Status.Allocation == nil:
-				x.allocate(to)
-			case to.Status.Allocation == nil:
+			if !equality.Semantic.DeepEqual(from.Status.Allocation, to.Status.Allocation) {
 				x.free(from)
+				x.allocate(to)
 			}
 		},
 		DeleteFunc: func(obj any) { x.free(objectOf[resourcev1.ResourceClaim](obj)) },
@@ -239,7 +245,14 @@ func (x *index) allocate(claim *resourcev1.ResourceClaim) {
 		if !take.within(pending[key]) {
 			x.changedLocked(key)
 		}
-		take.addTo(&x.poolLocked(key).allocated)
+		p := x.poolLocked(key)
+		for _, device := range take.devices {
+			if p.allocated.AllocatedDevices.Has(device) {
+				p.again[device]++
+			}
+		}
+		take.addTo(&p.allocated)
+		take.addTo(&x.allocated)
 	}
 }
 
@@ -247,10 +260,24 @@ func (x *index) free(claim *resourcev1.ResourceClaim) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for key, take := range x.takes(claim) {
-		take.removeFrom(&x.poolLocked(key).allocated)
+		p := x.poolLocked(key)
+		take.devices = slices.DeleteFunc(take.devices, p.staysAllocated)
+		take.removeFrom(&p.allocated)
+		take.removeFrom(&x.allocated)
 		x.changedLocked(key)
 		x.dropEmptyLocked(key)
 	}
+}
+
+// staysAllocated reports whether another claim has a device, when one that has it is freed.
+func (p *pool) staysAllocated(device structured.DeviceID) bool {
+	n := p.again[device]
+	if n <= 1 {
+		delete(p.again, device)
+	} else {
+		p.again[device] = n - 1
+	}
+	return n > 0
 }
 
 // setPending adds the pending allocation of a claim.
@@ -387,5 +414,22 @@ func (x *index) allocatedFor(nodes []string) *structured.AllocatedState {
 			x.takes(claim)[key].addTo(&all)
 		}
 	})
+	return &all
+}
+
+// allAllocated returns what is allocated of all pools. The result belongs to the caller.
+func (x *index) allAllocated() *structured.AllocatedState {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := structured.AllocatedState{
+		AllocatedDevices:         x.allocated.AllocatedDevices.Clone(),
+		AllocatedSharedDeviceIDs: x.allocated.AllocatedSharedDeviceIDs.Clone(),
+		AggregatedCapacity:       x.allocated.AggregatedCapacity.Clone(),
+	}
+	for _, claim := range x.pending {
+		for _, take := range x.takes(claim) {
+			take.addTo(&all)
+		}
+	}
 	return &all
 }

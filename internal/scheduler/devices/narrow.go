@@ -69,7 +69,7 @@ func (m *Managers) SeparateDevices() bool {
 
 // ResourceClaims implements SharedDRAManager.
 func (n *narrowable) ResourceClaims() fwk.ResourceClaimTracker {
-	return narrowableClaims{n.SharedDRAManager.ResourceClaims(), n}
+	return narrowableClaims{n.claims(), n}
 }
 
 // ResourceSlices implements SharedDRAManager.
@@ -90,15 +90,38 @@ func (s narrowableSlices) ListWithDeviceTaintRules() ([]*resourcev1.ResourceSlic
 	return s.of.index.slicesFor(s.of.nodes), nil
 }
 
-type narrowableClaims struct {
+// claims returns the claims of all nodes. Any goroutine may use them.
+func (n *narrowable) claims() indexedClaims {
+	return indexedClaims{n.SharedDRAManager.ResourceClaims(), n.index}
+}
+
+// indexedClaims lists the allocated devices of the index. Those of the tracker lack a device that
+// one of two claims has had, and the changes of a claim that was allocated on other devices while
+// the informer was away.
+type indexedClaims struct {
 	fwk.ResourceClaimTracker
+	index *index
+}
+
+// ListAllAllocatedDevices implements ResourceClaimTracker.
+func (c indexedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	return c.index.allAllocated().AllocatedDevices, nil
+}
+
+// GatherAllocatedState implements ResourceClaimTracker.
+func (c indexedClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
+	return c.index.allAllocated(), nil
+}
+
+type narrowableClaims struct {
+	indexedClaims
 	of *narrowable
 }
 
 // ListAllAllocatedDevices implements ResourceClaimTracker.
 func (c narrowableClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	if !c.of.narrowed {
-		return c.ResourceClaimTracker.ListAllAllocatedDevices()
+		return c.indexedClaims.ListAllAllocatedDevices()
 	}
 	return c.of.index.allocatedFor(c.of.nodes).AllocatedDevices, nil
 }
@@ -106,7 +129,7 @@ func (c narrowableClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceI
 // GatherAllocatedState implements ResourceClaimTracker.
 func (c narrowableClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
 	if !c.of.narrowed {
-		return c.ResourceClaimTracker.GatherAllocatedState()
+		return c.indexedClaims.GatherAllocatedState()
 	}
 	return c.of.index.allocatedFor(c.of.nodes), nil
 }

@@ -352,4 +352,20 @@ var mutants = []mutant{
 		after: `		if node == nil {
 `,
 	},
+	{
+		name: "a device that another claim has is free once a claim is released",
+		file: "internal/scheduler/devices/index.go",
+		before: `	return n > 0
+`,
+		after: `	return false
+`,
+	},
+	{
+		name: "other devices of a claim are not noticed after a missed change",
+		file: "internal/scheduler/devices/index.go",
+		before: `			if !equality.Semantic.DeepEqual(from.Status.Allocation, to.Status.Allocation) {
+`,
+		after: `			if equality.Semantic.DeepEqual(from.Status.Allocation == nil, to.Status.Allocation != nil) {
+`,
+	},
 }
