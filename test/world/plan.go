@@ -58,19 +58,22 @@ func NewPlan(seed uint64) *Plan {
 	return p
 }
 
+// maxRate bounds how many of a thousand messages suffer from a fault.
+const maxRate = 600
+
 // focus leaves a few faults and actors of a plan, which strike and act more often. What one of them
 // does is not hidden by the others then.
 func (p *Plan) focus(r *rand.Rand) {
 	rates := faultRates()
 	p.Faults = map[string]int{}
-	for names := slices.Sorted(maps.Keys(rates)); len(p.Faults) < 3; {
+	for names, few := slices.Sorted(maps.Keys(rates)), 1+r.IntN(3); len(p.Faults) < few; {
 		name := one(r, names)
-		p.Faults[name] = rates[name] + r.IntN(rates[name]+1)
+		p.Faults[name] = min(rates[name]*(2+r.IntN(7))/2, maxRate)
 	}
 	workloads := p.Actors["workloads"]
 	p.Actors = map[string]int{"workloads": min(workloads, 10)}
-	for len(p.Actors) < 4 {
-		p.Actors[one(r, actorNames)] = 5 << r.IntN(4)
+	for few := 2 + r.IntN(3); len(p.Actors) < few; {
+		p.Actors[one(r, actorNames)] = 3 << r.IntN(4)
 	}
 }
 

@@ -349,7 +349,7 @@ var mutants = []mutant{
 		file: "internal/scheduler/binding/claims.go",
 		before: `		if !selector.Match(node) {
 `,
-		after: `		if node == nil {
+		after: `		if selector == nil {
 `,
 	},
 	{
@@ -358,14 +358,6 @@ var mutants = []mutant{
 		before: `	return n > 0
 `,
 		after: `	return false
-`,
-	},
-	{
-		name: "other devices of a claim are not noticed after a missed change",
-		file: "internal/scheduler/devices/index.go",
-		before: `			if !equality.Semantic.DeepEqual(from.Status.Allocation, to.Status.Allocation) {
-`,
-		after: `			if equality.Semantic.DeepEqual(from.Status.Allocation == nil, to.Status.Allocation != nil) {
 `,
 	},
 }
