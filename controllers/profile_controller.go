@@ -24,6 +24,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
@@ -182,14 +183,7 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	everything := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{wholeSet}
 	})
-	specChanged := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		// An informer that missed a deletion reports an object that was created again as an update,
-		// possibly with the same generation.
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-			e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
-			e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationRollout] !=
-				e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationRollout] || isFollowed(e)
-	}})
+	changed := builder.WithPredicates(predicate.Funcs{UpdateFunc: needsPass})
 	written := handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent,
 		_ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		r.reporter.compare(e.ObjectNew.GetUID())
@@ -198,12 +192,33 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("profiles").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NeedLeaderElection: &everywhere}).
-		Watches(&v1alpha1.SchedulerProfile{}, everything, specChanged).
-		Watches(&v1alpha1.SchedulingPolicy{}, everything, specChanged).
+		Watches(&v1alpha1.SchedulerProfile{}, everything, changed).
+		Watches(&v1alpha1.SchedulingPolicy{}, everything, changed).
 		Watches(&v1alpha1.SchedulerProfile{}, written).
 		Watches(&v1alpha1.SchedulingPolicy{}, written).
 		WatchesRawSource(source.Channel(r.passes, everything)).
 		Complete(r)
+}
+
+// needsPass reports whether an update of a profile or policy changes what runs, or how far a
+// roll-out is.
+//
+// An informer that missed a deletion reports an object that was created again as an update, possibly
+// with the same generation. If etcd is restored, an object counts its generations again: another
+// spec may have the same one.
+func needsPass(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
+		before.GetAnnotations()[v1alpha1.AnnotationRollout] != after.GetAnnotations()[v1alpha1.AnnotationRollout] ||
+		isFollowed(e) || !equality.Semantic.DeepEqual(specOf(before), specOf(after))
+}
+
+// specOf returns the spec of a profile or policy.
+func specOf(object client.Object) any {
+	if policy, ok := object.(*v1alpha1.SchedulingPolicy); ok {
+		return &policy.Spec
+	}
+	return &object.(*v1alpha1.SchedulerProfile).Spec
 }
 
 // wholeSet is the only request.

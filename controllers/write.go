@@ -106,7 +106,7 @@ func (w *write) failure(notKept, notReported error) error {
 
 // newest returns the newest version of an object that is known: the one that was written last or,
 // if that is later, the one in the cache, which it reads into cached. It returns nil if the object
-// is gone, or not of the generation that the pass has seen: a later pass reports that.
+// is gone, or its spec not the one that the pass has seen: a later pass reports that.
 func newest[T interface {
 	*v1alpha1.SchedulerProfile | *v1alpha1.SchedulingPolicy
 	client.Object
@@ -123,7 +123,8 @@ func newest[T interface {
 			w.subject.written = nil
 		}
 	}
-	if newest.GetUID() != seen.GetUID() || newest.GetGeneration() != seen.GetGeneration() {
+	if newest.GetUID() != seen.GetUID() || newest.GetGeneration() != seen.GetGeneration() ||
+		!equality.Semantic.DeepEqual(specOf(newest), specOf(seen)) {
 		return nil, nil
 	}
 	return newest, nil

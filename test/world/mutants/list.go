@@ -360,4 +360,12 @@ var mutants = []mutant{
 		after: `	return false
 `,
 	},
+	{
+		name: "another spec of the same generation wakes nobody",
+		file: "controllers/profile_controller.go",
+		before: `		isFollowed(e) || !equality.Semantic.DeepEqual(specOf(before), specOf(after))
+`,
+		after: `		isFollowed(e) || equality.Semantic.DeepEqual(1, 2)
+`,
+	},
 }
