@@ -203,9 +203,9 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // needsPass reports whether an update of a profile or policy changes what runs, or how far a
 // roll-out is.
 //
-// An informer that missed a deletion reports an object that was created again as an update, possibly
-// with the same generation. If etcd is restored, an object counts its generations again: another
-// spec may have the same one.
+// An informer that missed a deletion reports an object that was created again as an update,
+// possibly with the same generation. If etcd is restored, an object counts its generations again:
+// another spec may have the same one.
 func needsPass(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
 	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||

@@ -49,8 +49,8 @@ func (w *World) newJudge() (*judge, error) {
 	return j, nil
 }
 
-// queueNominated queues the pods that livesched has nominated for nodes, for which room is kept. Of a
-// nominated pod that is not in its queue, kube-scheduler does not count the resources.
+// queueNominated queues the pods that livesched has nominated for nodes, for which room is kept. Of
+// a nominated pod that is not in its queue, kube-scheduler does not count the resources.
 func (j *judge) queueNominated() {
 	for _, pod := range sorted(j.world.cluster.pods) {
 		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {

@@ -44,7 +44,7 @@ func (b *Binder) checkDevices(pod *corev1.Pod, nodeName string) error {
 			return fmt.Errorf("the node selector of the devices of claim %s is invalid: %w", klog.KObj(claim), err)
 		}
 		if !selector.Match(node) {
-			return fmt.Errorf("claim %s got devices in the meantime that node %s cannot use", klog.KObj(claim), nodeName)
+			return fmt.Errorf("claim %s now has devices that node %s cannot use", klog.KObj(claim), nodeName)
 		}
 	}
 	return nil

@@ -149,7 +149,7 @@ func TestAPodIsNotBoundWhereItsClaimHasNoDevices(t *testing.T) {
 	const (
 		in                  = corev1.NodeSelectorOpIn
 		mine, others, group = "mine", "others", "group"
-		elsewhere           = "claim default/c got devices in the meantime that node n1 cannot use"
+		elsewhere           = "claim default/c now has devices that node n1 cannot use"
 	)
 	for name, test := range map[string]struct {
 		allocation *resourcev1.AllocationResult
