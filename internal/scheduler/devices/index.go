@@ -229,17 +229,30 @@ func (x *index) claimHandler() toolscache.ResourceEventHandler {
 		UpdateFunc: func(before, after any) {
 			from, to := objectOf[resourcev1.ResourceClaim](before), objectOf[resourcev1.ResourceClaim](after)
 			if !equality.Semantic.DeepEqual(from.Status.Allocation, to.Status.Allocation) {
-				x.free(from)
-				x.allocate(to)
+				x.replace(from, to)
 			}
 		},
 		DeleteFunc: func(obj any) { x.free(objectOf[resourcev1.ResourceClaim](obj)) },
 	}
 }
 
-func (x *index) allocate(claim *resourcev1.ResourceClaim) {
+func (x *index) allocate(claim *resourcev1.ResourceClaim) { x.replace(nil, claim) }
+
+func (x *index) free(claim *resourcev1.ResourceClaim) { x.replace(claim, nil) }
+
+// replace makes free what one claim has, and allocates what the other one has. Either may be nil.
+// What both have is never free in between.
+func (x *index) replace(from, to *resourcev1.ResourceClaim) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.freeLocked(from)
+	x.allocateLocked(to)
+}
+
+func (x *index) allocateLocked(claim *resourcev1.ResourceClaim) {
+	if claim == nil {
+		return
+	}
 	pending := x.takes(x.pending[claim.UID])
 	for key, take := range x.takes(claim) {
 		if !take.within(pending[key]) {
@@ -256,9 +269,7 @@ func (x *index) allocate(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-func (x *index) free(claim *resourcev1.ResourceClaim) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (x *index) freeLocked(claim *resourcev1.ResourceClaim) {
 	for key, take := range x.takes(claim) {
 		p := x.poolLocked(key)
 		take.devices = slices.DeleteFunc(take.devices, p.staysAllocated)

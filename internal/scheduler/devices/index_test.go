@@ -408,7 +408,7 @@ func (w *twin) checkEach(node string) {
 // TestNarrowedManagersBesideAllDevices compares, after each of many random operations, what
 // narrowed managers list with what is there.
 func TestNarrowedManagersBesideAllDevices(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		w := newTwin(t, seed)
 		follow := w.follower()
 		for range 400 {
