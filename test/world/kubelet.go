@@ -51,15 +51,28 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		w.after(w.kubeletDelay(), func() { w.runPod(after) })
 	}
 	if after.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
-		delay := w.kubeletDelay()
-		if w.kubelets.IntN(6) == 0 { // it takes its time to end
-			delay += time.Duration(w.kubelets.Int64N(int64(30 * time.Second)))
-		}
-		w.after(delay, func() {
-			w.must(w.cluster.objects.Delete(w.ctx, after, client.GracePeriodSeconds(0),
-				client.Preconditions{UID: &after.UID}))
-		})
+		w.endPodLater(after)
 	}
+}
+
+// endPodLater removes a pod that is being deleted, as its kubelet does, which tries until it is
+// gone.
+func (w *World) endPodLater(pod *corev1.Pod) {
+	delay := w.kubeletDelay()
+	if w.kubelets.IntN(6) == 0 { // it takes its time to end
+		delay += time.Duration(w.kubelets.Int64N(int64(30 * time.Second)))
+	}
+	w.after(delay, func() {
+		w.must(w.cluster.objects.Delete(w.ctx, pod, client.GracePeriodSeconds(0),
+			client.Preconditions{UID: &pod.UID}))
+		w.after(w.kubeletDelay(), func() {
+			now := w.cluster.pods["/registry/pods/"+pod.Namespace+"/"+pod.Name]
+			if now != nil && now.UID == pod.UID && now.DeletionTimestamp != nil {
+				w.counts["kubelets that try again"]++
+				w.endPodLater(pod)
+			}
+		})
+	})
 }
 
 func (w *World) kubeletDelay() time.Duration {
