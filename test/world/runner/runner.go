@@ -84,6 +84,14 @@ func Plans(dir string) ([]Source, error) {
 	return sources, nil
 }
 
+// Name returns the name of the file with the plan, without its extension, or else the seed.
+func (s Source) Name() string {
+	if s.Plan != "" {
+		return strings.TrimSuffix(filepath.Base(s.Plan), filepath.Ext(s.Plan))
+	}
+	return strconv.FormatUint(s.Seed, 10)
+}
+
 func (s Source) flags() []string {
 	if s.Plan != "" {
 		return []string{"-plan", s.Plan}

@@ -18,34 +18,37 @@ import (
 )
 
 // examine looks for the smallest plan that fails as a world did. It returns an error that says what
-// is wrong with the world. What it finds is in files of the directory, named after the seed.
+// is wrong with the world. What it finds is in files of the directory, named after the world.
 func (s *simulation) examine(ctx context.Context, failed *world) error {
-	file := func(extension string) string { return filepath.Join(s.dir, fmt.Sprint(failed.seed, extension)) }
-	violation := fmt.Errorf("seed %d: %s", failed.seed, failed.Error)
+	source := failed.source
+	violation := fmt.Errorf("%s: %s", source.Name(), failed.Error)
 	fmt.Printf("\n%v\nplan: %s\n", violation, failed.Plan)
-	if !failed.Over() {
-		fmt.Printf("%s\n(%s has the whole output)\n", failed.Excerpt(), file(".out"))
+	if failed.Over() {
+		fmt.Printf("%s has what happened\n", s.file(source, ".txt"))
+	} else {
+		fmt.Printf("%s\n(%s has the whole output)\n", failed.Excerpt(), s.file(source, ".out"))
 	}
-	if err := os.WriteFile(file(".out"), []byte(failed.Output), 0o644); err != nil {
+	if err := os.WriteFile(s.file(source, ".out"), []byte(failed.Output), 0o644); err != nil {
 		return err
 	}
 	smallest, err := parsePlan(failed.Plan)
 	if err != nil {
 		return err
 	}
-	source := runner.Source{Seed: failed.seed}
-	switch smaller, err := s.shrink(ctx, failed.seed, smallest, runner.Kind(failed.Error)); {
+	switch smaller, err := s.shrink(ctx, source.Seed, smallest, runner.Kind(failed.Error)); {
 	case err != nil:
 		return err
 	case smaller == nil:
 		fmt.Println("its plan in a file does not fail in the same way: it cannot be shrunk")
 	default:
-		smallest, source.Plan = smaller, file(".json")
+		source.Plan = s.file(source, "-smallest.json")
+		if err := os.WriteFile(source.Plan, []byte(smaller.String()+"\n"), 0o644); err != nil {
+			return err
+		}
+		smallest = smaller
 	}
-	if err := os.WriteFile(file(".json"), []byte(smallest.String()+"\n"), 0o644); err != nil {
-		return err
-	}
-	outcome, err := s.programs.Run(ctx, source, file(".txt"))
+	repeated := s.file(failed.source, "-smallest.txt")
+	outcome, err := s.programs.Run(ctx, source, repeated)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (s *simulation) examine(ctx context.Context, failed *world) error {
 	if !outcome.Over() {
 		fmt.Println(outcome.Excerpt())
 	}
-	fmt.Printf("to repeat it: %s\n", s.programs.Command(source, file(".txt")))
+	fmt.Printf("to repeat it: %s\n", s.programs.Command(source, repeated))
 	return violation
 }
 

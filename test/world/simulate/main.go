@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -51,7 +52,7 @@ func main() {
 	flag.DurationVar(&s.programs.Timeout, "timeout", 5*time.Minute, "how long a world may take")
 	flag.IntVar(&s.tries, "shrink", 200, "how many smaller plans to try after a world has failed")
 	flag.DurationVar(&s.shrinking, "shrink-time", 15*time.Minute, "for how long to try smaller plans")
-	flag.StringVar(&s.dir, "dir", "bin/simulate", "directory for the plan, transcript and output of a world that fails")
+	flag.StringVar(&s.dir, "dir", "bin/simulate", "directory for the plans, transcripts and output of a world that fails")
 	flag.Parse()
 	s.limit = time.Duration(*minutes * float64(time.Minute))
 	s.programs.Replay, s.programs.Test = flag.Arg(0), flag.Arg(1)
@@ -91,7 +92,7 @@ func (s *simulation) run(ctx context.Context, arguments int) error {
 
 // world is one that has run.
 type world struct {
-	seed uint64
+	source runner.Source
 	*runner.Outcome
 }
 
@@ -103,8 +104,14 @@ func (s *simulation) source(number int) runner.Source {
 	return runner.Source{Seed: s.first + uint64(number-len(s.plans))}
 }
 
+// file returns the path of a file about a world.
+func (s *simulation) file(source runner.Source, extension string) string {
+	return filepath.Join(s.dir, source.Name()+extension)
+}
+
 // runWorlds runs worlds until there are enough, or until one fails, which it returns. Those that
-// run then come to their end, too.
+// run then come to their end, too. It leaves the transcripts of those that fail: some may not fail
+// again.
 func (s *simulation) runWorlds(ctx context.Context) (total summary, failed *world, err error) {
 	type result struct {
 		world
@@ -123,8 +130,8 @@ func (s *simulation) runWorlds(ctx context.Context) (total summary, failed *worl
 			begun++
 			running++
 			go func() {
-				outcome, err := s.programs.Run(ctx, source, "")
-				results <- result{world{source.Seed, outcome}, err}
+				outcome, err := s.programs.Run(ctx, source, s.file(source, ".txt"))
+				results <- result{world{source, outcome}, err}
 			}()
 		}
 		if running == 0 {
@@ -137,11 +144,13 @@ func (s *simulation) runWorlds(ctx context.Context) (total summary, failed *worl
 			continue
 		}
 		total.add(&r.Report)
-		if r.Error != "" {
-			fmt.Printf("seed %d: %s\n", r.seed, r.Error)
-			if failed == nil {
-				failed = &r.world
-			}
+		if r.Error == "" {
+			err = os.Remove(s.file(r.source, ".txt"))
+			continue
+		}
+		fmt.Printf("%s: %s\n", r.source.Name(), r.Error)
+		if failed == nil {
+			failed = &r.world
 		}
 	}
 }
