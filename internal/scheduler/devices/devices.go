@@ -144,7 +144,7 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 	m.tracked = tracked
 	m.claims.AddEventHandler(counting(&m.began))
 	narrow := &narrowable{SharedDRAManager: dynamicresources.NewDRAManager(ctx, m.claims, tracked, scope),
-		index: newIndex(options.EnableConsumableCapacity)}
+		index: newIndex(options.EnableConsumableCapacity), cache: m.claims}
 	m.DRA = narrow
 	m.claims.AddEventHandler(narrow.index.claimHandler())
 	m.claims.AddEventHandler(narrow.arrivals.handler())
@@ -166,11 +166,14 @@ func (m *Managers) HasClaim(claim *metav1.ObjectMeta) bool {
 	if err != nil || order < 0 {
 		return false
 	}
-	// The plugin's set of allocated devices is updated by a handler of this cache. Any change of
-	// the cache, even of a claim that there is not, returns when the handlers have been called.
-	m.claims.Restore("")
+	waitForHandlers(m.claims)
 	return true
 }
+
+// waitForHandlers waits until the handlers have been called for all that the cache has. One of them
+// updates what is allocated. Any change of the cache, even of a claim that does not exist, returns
+// only then.
+func waitForHandlers(claims *assumecache.AssumeCache) { claims.Restore("") }
 
 // AddEventHandlers adds a handler for the changes of each resource that the managers follow.
 //

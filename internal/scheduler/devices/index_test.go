@@ -66,7 +66,7 @@ func newTwin(t *testing.T, seed uint64) *twin {
 		versions: map[string][2]uint64{}, each: map[string][]string{}}
 	w.cache = assumecache.NewAssumeCache(logr.Discard(), w.claims, "ResourceClaim", "", nil)
 	w.n = &narrowable{SharedDRAManager: dynamicresources.NewDRAManager(t.Context(), w.cache, nil, scope),
-		index: newIndex(true)}
+		index: newIndex(true), cache: w.cache}
 	w.cache.AddEventHandler(w.n.index.claimHandler())
 	w.cache.AddEventHandler(w.n.arrivals.handler())
 	w.handler = w.n.index.sliceHandler(toolscache.ResourceEventHandlerFuncs{

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
 // narrowable is the manager of dynamic resources that the plugins of the process get. While it is
@@ -24,6 +25,7 @@ import (
 type narrowable struct {
 	fwk.SharedDRAManager // for all nodes
 	index                *index
+	cache                *assumecache.AssumeCache // of claims
 	// narrowed is true while only the devices for nodes are listed.
 	narrowed bool
 	nodes    []string
@@ -150,8 +152,10 @@ func (c narrowableClaims) SignalClaimPendingAllocation(uid types.UID, allocated 
 // API server has answered, so what the informer has is older.
 func (narrowableClaims) AssumedClaimRestore(string, string) {}
 
-// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker.
+// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker. If the cache already has the
+// allocation, the index gets it first: otherwise the devices would be free for a moment.
 func (c narrowableClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
+	waitForHandlers(c.of.cache)
 	c.of.pendingMu.Lock()
 	defer c.of.pendingMu.Unlock()
 	deleted = c.ResourceClaimTracker.MaybeRemoveClaimPendingAllocation(uid, force)
