@@ -152,10 +152,11 @@ func (b *Binder) prepare(ctx context.Context, c *Cycle, preFlight *fwk.Status) *
 	// of events. So the queue may drop the events that it kept for this pod.
 	b.Queue.Done(pod.UID)
 
+	reserved := b.reservedClaims(pod)
 	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
 		return status
 	}
-	return fwk.AsStatus(b.checkDevices(pod, c.NodeName))
+	return fwk.AsStatus(b.checkDevices(ctx, pod, c.NodeName, reserved))
 }
 
 // awaitGroup waits at the barrier of the pod's group. In the meantime, a preemptor may cancel the

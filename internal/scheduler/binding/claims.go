@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
@@ -23,20 +25,46 @@ type Claims interface {
 	AssumeClaim(claim *resourcev1.ResourceClaim) error
 }
 
-// checkDevices checks that the node of the pod can use the devices of the claims that PreBind has
-// reserved for it. Reserved claims keep their devices, but DynamicResources reserves a claim again
-// after a conflict without a look at its devices: since the decision, the claim may have been
+// reservedClaims returns the UIDs of the claims that are reserved for a pod, as plugins see them.
+func (b *Binder) reservedClaims(pod *corev1.Pod) sets.Set[types.UID] {
+	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	reserved := sets.Set[types.UID]{}
+	claims, _ := b.Claims.ClaimsOf(pod)
+	for _, claim := range claims {
+		if resourceclaim.IsReservedForPod(pod, claim, true) {
+			reserved.Insert(claim.UID)
+		}
+	}
+	return reserved
+}
+
+// checkDevices checks that the node of the pod can use the devices of the claims that are reserved
+// for it after PreBind. Reserved claims keep their devices, but DynamicResources reserves a claim
+// again after a conflict without a look at its devices: since the decision, the claim may have been
 // released, and allocated on another node.
-func (b *Binder) checkDevices(pod *corev1.Pod, nodeName string) error {
+//
+// The plugin writes nothing for claims that were reserved before PreBind. Plugins may see an old
+// version of these, since the answer got lost when they were released. So they are read.
+func (b *Binder) checkDevices(ctx context.Context, pod *corev1.Pod, nodeName string, before sets.Set[types.UID]) error {
 	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {
 		return nil
 	}
 	node := b.Cache.Node(nodeName)
 	claims, _ := b.Claims.ClaimsOf(pod)
 	for _, claim := range claims {
+		if !resourceclaim.IsReservedForPod(pod, claim, true) {
+			continue
+		}
+		if before.Has(claim.UID) {
+			var err error
+			if claim, err = b.readReserved(ctx, pod, claim); err != nil {
+				return err
+			}
+		}
 		allocation := claim.Status.Allocation
-		if node == nil || allocation == nil || allocation.NodeSelector == nil ||
-			!resourceclaim.IsReservedForPod(pod, claim, true) {
+		if node == nil || allocation == nil || allocation.NodeSelector == nil {
 			continue
 		}
 		selector, err := nodeaffinity.NewNodeSelector(allocation.NodeSelector)
@@ -48,6 +76,28 @@ func (b *Binder) checkDevices(pod *corev1.Pod, nodeName string) error {
 		}
 	}
 	return nil
+}
+
+// readReserved reads a claim that plugins see as reserved for a pod. It returns an error if it is
+// not.
+func (b *Binder) readReserved(ctx context.Context, pod *corev1.Pod, seen *resourcev1.ResourceClaim) (
+	*resourcev1.ResourceClaim, error) {
+	now, err := b.Client.ResourceV1().ResourceClaims(seen.Namespace).Get(ctx, seen.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading claim %s: %w", klog.KObj(seen), err)
+	}
+	if now.UID == seen.UID && now.Status.Allocation != nil && resourceclaim.IsReservedForPod(pod, now, true) {
+		return now, nil
+	}
+	b.assume(ctx, now)
+	return nil, fmt.Errorf("claim %s is no longer reserved for the pod", klog.KObj(seen))
+}
+
+// assume makes plugins see a claim, unless they see a newer version.
+func (b *Binder) assume(ctx context.Context, claim *resourcev1.ResourceClaim) {
+	if err := b.Claims.AssumeClaim(claim); err != nil {
+		klog.FromContext(ctx).V(4).Info("Assuming a claim failed", "claim", klog.KObj(claim), "err", err)
+	}
 }
 
 // keepDevices makes plugins see the devices of a pod as taken if the API server has stored that,
@@ -86,9 +136,6 @@ func (b *Binder) readClaims(ctx context.Context, pod *corev1.Pod, outdated, news
 		if err != nil || now.UID != claim.UID || !news(now) {
 			continue
 		}
-		if err := b.Claims.AssumeClaim(now); err != nil {
-			// The informer has a newer version.
-			klog.FromContext(ctx).V(4).Info("Assuming a claim failed", "claim", klog.KObj(now), "err", err)
-		}
+		b.assume(ctx, now)
 	}
 }

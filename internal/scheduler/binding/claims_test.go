@@ -6,6 +6,8 @@ package binding
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,13 +187,85 @@ func TestAPodIsNotBoundWhereItsClaimHasNoDevices(t *testing.T) {
 			case group:
 				user.APIGroup, user.Resource = schedulingv1beta1.GroupName, "podgroups"
 			}
-			claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{user}
 			f.Claims = cachedClaims{f, claim}
+			f.first.preBind = func(context.Context) *fwk.Status {
+				claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{user}
+				return nil
+			}
 			if bound := f.Run(f.ctx, f.cycle); bound != (test.wantErr == "") {
 				t.Errorf("bound: %v", bound)
 			}
 			if !strings.Contains(f.failure.Message(), test.wantErr) {
 				t.Errorf("the pod failed with %q, want %q", f.failure.Message(), test.wantErr)
+			}
+		})
+	}
+}
+
+// TestAClaimThatWasReservedBeforeIsRead covers the claims that PreBind need not write: plugins may
+// see an old version of them.
+func TestAClaimThatWasReservedBeforeIsRead(t *testing.T) {
+	const (
+		released = "claim default/c is no longer reserved for the pod"
+		assumed  = "claim %s is reserved for %d, assumed"
+	)
+	claimFor := func(uid types.UID, pods ...types.UID) *resourcev1.ResourceClaim {
+		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: uid}}
+		claim.Status.Allocation = &resourcev1.AllocationResult{}
+		for _, of := range pods {
+			claim.Status.ReservedFor = append(claim.Status.ReservedFor,
+				resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: string(of), UID: of})
+		}
+		return claim
+	}
+	without := claimFor("a", "pod")
+	without.Status.Allocation = nil
+	elsewhere := claimFor("a", "pod")
+	elsewhere.Status.Allocation.NodeSelector = &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n2"}}}}}}
+	for name, test := range map[string]struct {
+		stored  *resourcev1.ResourceClaim
+		err     error
+		wantErr string
+		want    []string // what is noted
+	}{
+		"it still is": {stored: claimFor("a", "other", "pod"), want: []string{"read"}},
+		"it is not any more": {stored: claimFor("a"), wantErr: released,
+			want: []string{"read", fmt.Sprintf(assumed, "a", 0)}},
+		"its devices are free": {stored: without, wantErr: released,
+			want: []string{"read", fmt.Sprintf(assumed, "a", 1)}},
+		"it has others": {stored: elsewhere, wantErr: "claim default/c now has devices that node n1 cannot use",
+			want: []string{"read"}},
+		"another claim has its name": {stored: claimFor("b", "pod"), wantErr: released,
+			want: []string{"read", fmt.Sprintf(assumed, "b", 1)}},
+		"there is no answer": {stored: claimFor("a", "pod"), err: errors.New("connection reset by peer"),
+			wantErr: "reading claim default/c: connection reset by peer", want: []string{"read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.Cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
+			pod := f.cycle.Pod.Pod
+			pod.UID = "pod"
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+			f.Claims = cachedClaims{f, claimFor("a", "pod")}
+			client := &fake.Clientset{}
+			client.AddReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				f.log = append(f.log, "read")
+				err := test.err
+				test.err = nil // the next answers come
+				return true, test.stored, err
+			})
+			f.Client = client
+			if bound := f.Run(f.ctx, f.cycle); bound != (test.wantErr == "") {
+				t.Errorf("bound: %v", bound)
+			}
+			if got := f.failure.Message(); got != test.wantErr {
+				t.Errorf("the pod failed with %q, want %q", got, test.wantErr)
+			}
+			f.log = f.log[slices.Index(f.log, "read"):]
+			if got := f.log[:min(len(f.log), len(test.want))]; !slices.Equal(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
 	}

@@ -353,6 +353,14 @@ var mutants = []mutant{
 `,
 	},
 	{
+		name: "a claim that was released is taken as reserved",
+		file: "internal/scheduler/binding/claims.go",
+		before: `		if before.Has(claim.UID) {
+`,
+		after: `		if before == nil {
+`,
+	},
+	{
 		name: "a device that another claim has is free once a claim is released",
 		file: "internal/scheduler/devices/index.go",
 		before: `	return n > 0
