@@ -52,7 +52,7 @@ func main() {
 	flag.DurationVar(&s.programs.Timeout, "timeout", 5*time.Minute, "how long a world may take")
 	flag.IntVar(&s.tries, "shrink", 200, "how many smaller plans to try after a world has failed")
 	flag.DurationVar(&s.shrinking, "shrink-time", 15*time.Minute, "for how long to try smaller plans")
-	flag.StringVar(&s.dir, "dir", "bin/simulate", "directory for the plans, transcripts and output of a world that fails")
+	flag.StringVar(&s.dir, "dir", "bin/simulate", "directory for plan, transcripts and output of a world that fails")
 	flag.Parse()
 	s.limit = time.Duration(*minutes * float64(time.Minute))
 	s.programs.Replay, s.programs.Test = flag.Arg(0), flag.Arg(1)

@@ -39,7 +39,8 @@ echo '{"Plan": {"Seed": '$seed'}, "Error": "'$fails'"}' >"$result"
 	write("known.json", `{"Seed": 4}`)
 	s := simulation{
 		programs: &runner.Programs{Replay: file("replay"), Test: "world.test", Timeout: time.Minute},
-		plans:    []runner.Source{{Seed: 4, Plan: file("known.json")}}, first: 5, worlds: 10, parallel: 1, dir: file("left"),
+		plans:    []runner.Source{{Seed: 4, Plan: file("known.json")}}, first: 5, worlds: 10, parallel: 1,
+		dir: file("left"),
 	}
 	const violation = "6: 2 replicas lead"
 	if err := s.run(t.Context(), 2); err == nil || err.Error() != violation {
