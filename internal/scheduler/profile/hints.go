@@ -48,6 +48,8 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 				fn = orWithoutOwnClaim(fn)
 			case isInterPodAffinity(ext) && event.Event.Resource == fwk.AssignedPod:
 				fn = inAllNamespaces(fn)
+			case isInterPodAffinity(ext) && event.Event.Resource == fwk.Node:
+				fn = orExcludedByOthers(fn)
 			}
 			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: fn})
 		}
@@ -129,6 +131,35 @@ func selectingAllNamespaces(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return &changed
+}
+
+// orExcludedByOthers returns a hint for changes of nodes that also lets a pod be tried again that
+// the anti-affinity of other pods excluded: there may be a node outside of their topology domains
+// once a node is added, or one of its labels has another value, or none. The hint of
+// InterPodAffinity in kube-scheduler 1.37 looks only at the terms of the waiting pod, so that it
+// would wait for the flush of the queue.
+func orExcludedByOthers(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		answer, err := hint(logger, pod, oldObj, newObj)
+		if err != nil || answer == fwk.Queue {
+			return answer, err
+		}
+		before, changed := oldObj.(*corev1.Node)
+		if !changed {
+			// The node has the topology key of no term of the pod's affinity.
+			if len(fwk.GetPodAffinityTerms(pod.Spec.Affinity)) == 0 {
+				return fwk.Queue, nil
+			}
+			return fwk.QueueSkip, nil
+		}
+		after, _ := newObj.(*corev1.Node)
+		for key, value := range before.Labels {
+			if now, ok := after.Labels[key]; !ok || now != value {
+				return fwk.Queue, nil
+			}
+		}
+		return fwk.QueueSkip, nil
+	}
 }
 
 // resources returns the resources of the events in a hint table.

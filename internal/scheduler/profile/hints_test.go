@@ -171,17 +171,60 @@ func TestThePodWhoseOwnClaimIsDeletedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// In kube-scheduler 1.37, terms with selectors of namespaces by labels wake no pod.
-func TestTermsThatSelectNamespacesByLabelsWakePods(t *testing.T) {
+// affinityHint returns the hint of InterPodAffinity for changes of a resource.
+func affinityHint(t *testing.T, resource fwk.EventResource) (hint fwk.QueueingHintFn) {
 	e := newTestEnv(t, framework.Registry{})
-	var hint fwk.QueueingHintFn
 	for event, hints := range e.build(t, object("mine")).Queue.Hints {
 		for i := range hints {
-			if event.Resource == fwk.AssignedPod && hints[i].Plugin == names.InterPodAffinity {
+			if event.Resource == resource && hints[i].Plugin == names.InterPodAffinity {
 				hint = hints[i].Fn
 			}
 		}
 	}
+	return hint
+}
+
+// In kube-scheduler 1.37, changes of nodes wake no pod that the anti-affinity of others excludes.
+func TestChangesOfNodesWakePodsThatOthersExclude(t *testing.T) {
+	hint := affinityHint(t, fwk.Node)
+	node := func(labels ...string) *corev1.Node {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{}}}
+		for i := 0; i < len(labels); i += 2 {
+			node.Labels[labels[i]] = labels[i+1]
+		}
+		return node
+	}
+	term := []corev1.PodAffinityTerm{{TopologyKey: "zone"}}
+	plain, needs, excludes := &corev1.Pod{}, &corev1.Pod{}, &corev1.Pod{}
+	needs.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: term}}
+	excludes.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: term}}
+	for name, test := range map[string]struct {
+		waits         *corev1.Pod
+		before, after any
+		want          fwk.QueueingHint
+	}{
+		"a new node":                           {waits: plain, after: node(), want: fwk.Queue},
+		"a new node, and it needs others":      {waits: needs, after: node(), want: fwk.QueueSkip},
+		"a new node in the zone of these":      {waits: needs, after: node("zone", "a"), want: fwk.Queue},
+		"a new node, and it excludes others":   {waits: excludes, after: node(), want: fwk.Queue},
+		"a node is in another rack":            {plain, node("rack", "a"), node("rack", "b"), fwk.Queue},
+		"it excludes others in its zone":       {excludes, node("rack", "a"), node("rack", "b"), fwk.Queue},
+		"a node is in no rack any more":        {plain, node("rack", "a"), node(), fwk.Queue},
+		"a node is in a rack now":              {plain, node(), node("rack", "a"), fwk.QueueSkip},
+		"another property of a node is new":    {plain, node("rack", "a"), node("rack", "a"), fwk.QueueSkip},
+		"a node joins the zone of its friends": {needs, node(), node("zone", "a"), fwk.Queue},
+	} {
+		if got, err := hint(klog.Background(), test.waits, test.before, test.after); got != test.want || err != nil {
+			t.Errorf("%s: %v (%v), want %v", name, got, err, test.want)
+		}
+	}
+}
+
+// In kube-scheduler 1.37, terms with selectors of namespaces by labels wake no pod.
+func TestTermsThatSelectNamespacesByLabelsWakePods(t *testing.T) {
+	hint := affinityHint(t, fwk.AssignedPod)
 	labelled := &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "other"}}
 	term := func(app string, namespaces *metav1.LabelSelector) []corev1.PodAffinityTerm {
 		return []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, NamespaceSelector: namespaces,

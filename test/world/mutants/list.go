@@ -353,6 +353,13 @@ var mutants = []mutant{
 `,
 	},
 	{
+		name: "a new node does not wake a pod that others exclude",
+		file: "internal/scheduler/profile/hints.go",
+		before: `				fn = orExcludedByOthers(fn)
+`,
+		after: ``,
+	},
+	{
 		name: "a claim that was released is taken as reserved",
 		file: "internal/scheduler/binding/claims.go",
 		before: `		if before.Has(claim.UID) {
