@@ -134,23 +134,19 @@ func selectingAllNamespaces(pod *corev1.Pod) *corev1.Pod {
 }
 
 // orExcludedByOthers returns a hint for changes of nodes that also lets a pod be tried again that
-// the anti-affinity of other pods excluded: there may be a node outside of their topology domains
-// once a node is added, or one of its labels has another value, or none. The hint of
-// InterPodAffinity in kube-scheduler 1.37 looks only at the terms of the waiting pod, so that it
-// would wait for the flush of the queue.
+// only the anti-affinity of other pods can have excluded, because it has no required terms of its
+// own. It may fit once a node is added, or one of the labels of a node has another value, or none:
+// that node may be in another topology domain. The hint of InterPodAffinity in kube-scheduler 1.37
+// looks only at the terms of the waiting pod, so that this pod would wait for the flush of the
+// queue.
 func orExcludedByOthers(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		answer, err := hint(logger, pod, oldObj, newObj)
-		if err != nil || answer == fwk.Queue {
-			return answer, err
+		if len(fwk.GetPodAffinityTerms(pod.Spec.Affinity))+len(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0 {
+			return hint(logger, pod, oldObj, newObj)
 		}
 		before, changed := oldObj.(*corev1.Node)
 		if !changed {
-			// The node has the topology key of no term of the pod's affinity.
-			if len(fwk.GetPodAffinityTerms(pod.Spec.Affinity)) == 0 {
-				return fwk.Queue, nil
-			}
-			return fwk.QueueSkip, nil
+			return fwk.Queue, nil
 		}
 		after, _ := newObj.(*corev1.Node)
 		for key, value := range before.Labels {

@@ -255,6 +255,21 @@ var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 			happens: have(NodeOf("n1"), Relabelled("service", "s2", "row", "w1")),
 			event:   of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
+		Entry("a node is added, and only the anti-affinity of others excludes the pod", wake{
+			plugin:  "InterPodAffinity",
+			given:   []client.Object{NodeOf("n1", "rack", "k1"), resident("resident", "n1", apart("quiet", "rack"))},
+			woken:   []*corev1.Pod{p("pod", Labelled("quiet", "x"))},
+			asleep:  []*corev1.Pod{p("other", beside("db", "region"), Labelled("db", "x"))},
+			happens: come(NodeOf("n2", "rack", "k2")), event: of(fwk.Node, fwk.Add),
+		}),
+		Entry("a node moves, and only the anti-affinity of others excludes the pod", wake{
+			plugin: "InterPodAffinity",
+			given: []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2", "rack", "k1"),
+				resident("resident", "n1", apart("quiet", "rack"))},
+			woken:   []*corev1.Pod{p("pod", Labelled("quiet", "x"))},
+			asleep:  []*corev1.Pod{p("other", beside("db", "region"), Labelled("db", "x"))},
+			happens: have(NodeOf("n2"), Relabelled("rack", "k2")), event: of(fwk.Node, fwk.UpdateNodeLabel),
+		}),
 		Entry("the labels of a namespace change, which wakes no pod with a namespace selector, as in kube-scheduler",
 			wake{
 				plugin: "InterPodAffinity",
