@@ -83,9 +83,12 @@ func writeSpread(w *mapkey.Writer, pod *corev1.Pod) bool {
 }
 
 // writePodAffinity writes the affinity terms of a pod and its namespace, which terms without
-// namespaces mean.
+// namespaces mean. Required affinity may select the pod itself by its labels.
 func writePodAffinity(w *mapkey.Writer, pod *corev1.Pod) bool {
 	w.Text(pod.Namespace)
+	if len(fwk.GetPodAffinityTerms(pod.Spec.Affinity)) > 0 {
+		w.Map(pod.Labels, nil)
+	}
 	return podfields.WritePodAffinity(w, pod)
 }
 

@@ -47,7 +47,7 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 			case isDynamicResources(ext) && event.Event.Resource == fwk.ResourceClaim:
 				fn = orWithoutOwnClaim(fn)
 			case isInterPodAffinity(ext) && event.Event.Resource == fwk.AssignedPod:
-				fn = inAllNamespaces(fn)
+				fn = orPeerGone(inAllNamespaces(fn))
 			case isInterPodAffinity(ext) && event.Event.Resource == fwk.Node:
 				fn = orExcludedByOthers(fn)
 			}
@@ -131,6 +131,33 @@ func selectingAllNamespaces(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return &changed
+}
+
+// orPeerGone returns a hint for changes of assigned pods that also lets a pod be tried again when a
+// pod that its required affinity selects is gone, or has other labels. If that was the last one, and
+// the terms select the waiting pod itself, that pod fits on each node with their topology keys. The
+// hint of InterPodAffinity in kube-scheduler 1.37 queues it only when a selected pod comes, so that
+// it would wait for the flush of the queue (https://github.com/kubernetes/kubernetes/issues/141354).
+func orPeerGone(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		before, ok := oldObj.(*corev1.Pod)
+		if !ok || len(fwk.GetPodAffinityTerms(pod.Spec.Affinity)) == 0 {
+			return hint(logger, pod, oldObj, newObj)
+		}
+		in := selectingAllNamespaces(pod)
+		terms, err := fwk.GetAffinityTerms(in, fwk.GetPodAffinityTerms(in.Spec.Affinity))
+		if err != nil {
+			return fwk.Queue, err
+		}
+		selected := func(other *corev1.Pod) bool {
+			return !slices.ContainsFunc(terms, func(term fwk.AffinityTerm) bool { return !term.Matches(other, nil) })
+		}
+		after, _ := newObj.(*corev1.Pod)
+		if selected(pod) && selected(before) && (after == nil || !selected(after)) {
+			return fwk.Queue, nil
+		}
+		return hint(logger, pod, oldObj, newObj)
+	}
 }
 
 // orExcludedByOthers returns a hint for changes of nodes that also lets a pod be tried again that

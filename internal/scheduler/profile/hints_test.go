@@ -270,6 +270,49 @@ func TestTermsThatSelectNamespacesByLabelsWakePods(t *testing.T) {
 	}
 }
 
+// In kube-scheduler 1.37, a pod whose required affinity selects itself, too, is not tried again when
+// the last one of the selected pods is gone.
+func TestThePodThatSelectsItselfIsTriedAgainOnceItsPeerIsGone(t *testing.T) {
+	hint := affinityHint(t, fwk.AssignedPod)
+	pod := func(namespace, app string, needs ...corev1.PodAffinityTerm) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"app": app}}}
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: needs}}
+		return pod
+	}
+	onNode := func(pod *corev1.Pod) *corev1.Pod {
+		pod.Spec.NodeName = "node"
+		return pod
+	}
+	term := func(app string, namespaces *metav1.LabelSelector) corev1.PodAffinityTerm {
+		return corev1.PodAffinityTerm{TopologyKey: "zone", NamespaceSelector: namespaces,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
+	}
+	labelled := &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "other"}}
+	a, b := term("a", nil), term("b", nil)
+	for name, test := range map[string]struct {
+		waits         *corev1.Pod
+		before, after any
+		want          fwk.QueueingHint
+	}{
+		"its peer is gone":                 {waits: pod("one", "a", a), before: pod("one", "a"), want: fwk.Queue},
+		"one in another namespace is gone": {waits: pod("one", "a", a), before: pod("two", "a"), want: fwk.QueueSkip},
+		"a peer in a selected namespace is gone": {
+			waits: pod("one", "a", term("a", labelled)), before: pod("two", "a"), want: fwk.Queue},
+		"its peer has another label":            {pod("one", "a", a), pod("one", "a"), pod("one", "b"), fwk.Queue},
+		"its peer has the same label":           {pod("one", "a", a), pod("one", "a"), pod("one", "a"), fwk.QueueSkip},
+		"a peer comes":                          {waits: pod("one", "a", a), after: onNode(pod("one", "a")), want: fwk.Queue},
+		"it needs another pod, which is gone":   {waits: pod("one", "a", b), before: pod("one", "b"), want: fwk.QueueSkip},
+		"it needs itself and another":           {waits: pod("one", "a", a, b), before: pod("one", "b"), want: fwk.QueueSkip},
+		"another pod is gone":                   {waits: pod("one", "a", a), before: pod("one", "b"), want: fwk.QueueSkip},
+		"a pod is gone, and it has no affinity": {waits: pod("one", "a"), before: pod("one", "a"), want: fwk.QueueSkip},
+	} {
+		if got, err := hint(klog.Background(), test.waits, test.before, test.after); got != test.want || err != nil {
+			t.Errorf("%s: %v (%v), want %v", name, got, err, test.want)
+		}
+	}
+}
+
 // silent is a Filter plugin that does not register for any event.
 type silent struct{ fwk.FilterPlugin }
 

@@ -255,6 +255,14 @@ var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 			happens: have(NodeOf("n1"), Relabelled("service", "s2", "row", "w1")),
 			event:   of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
+		Entry("the last pod is deleted that a pod needs which needs its like", wake{
+			plugin: "InterPodAffinity",
+			given: []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2"),
+				resident("resident", "n1", Labelled("web", "x")), resident("database", "n2", Labelled("db", "x"))},
+			woken:   []*corev1.Pod{p("pod", beside("web", "region"), Labelled("web", "x"))},
+			asleep:  []*corev1.Pod{p("other", beside("web", "region")), p("third", beside("db", "region"), Labelled("db", "x"))},
+			happens: goAway(resident("resident", "n1")), event: of(fwk.AssignedPod, fwk.Delete),
+		}),
 		Entry("a node is added, and only the anti-affinity of others excludes the pod", wake{
 			plugin:  "InterPodAffinity",
 			given:   []client.Object{NodeOf("n1", "rack", "k1"), resident("resident", "n1", apart("quiet", "rack"))},
