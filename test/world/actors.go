@@ -33,6 +33,8 @@ var actors = map[string]func(*World, *rand.Rand){
 	"others":       (*World).bindForeign,
 	"autoscaler":   (*World).autoscale,
 	"namespaces":   (*World).endNamespace,
+	"images":       (*World).changeImages,
+	"updates":      (*World).update,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))

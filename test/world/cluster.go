@@ -71,6 +71,8 @@ type cluster struct {
 	// pods there. foreign are these pods.
 	shrunk, filled map[string]time.Time
 	foreign        map[types.UID]bool
+	// resized is when pods have changed what they request.
+	resized map[types.UID]time.Time
 	// again are the pods that are created again once they are gone.
 	again map[types.UID]bool
 	// moved is when nodes have come or changed their zones, by their names, and doomed when claims
@@ -121,7 +123,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		disruption:     disruption{due: map[types.NamespacedName]bool{}},
 		shrunk:         map[string]time.Time{},
 		filled:         map[string]time.Time{}, foreign: map[types.UID]bool{},
-		again: map[types.UID]bool{},
+		resized: map[types.UID]time.Time{}, again: map[types.UID]bool{},
 		moved: map[string]time.Time{}, doomed: map[string]time.Time{},
 		gangs: newGangs(),
 	}

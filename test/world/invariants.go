@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
@@ -29,14 +30,21 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 		w.counts["bound to a node that others filled"]++
 		return
 	}
+	if at, ok := w.cluster.resized[bound.UID]; ok && time.Since(at) < lateness {
+		w.counts["bound while it was resized"]++
+		w.cluster.filled[node.Name] = time.Now()
+		return
+	}
 	ports := 0
 	for _, pod := range w.podsOn(node) {
 		if !podutil.IsPodTerminal(pod) && len(pod.Spec.Containers[0].Ports) > 0 {
 			ports++
 		}
 	}
+	own := corev1.ResourceList{}
+	addRequests(own, bound)
 	for name, sum := range w.requestsOn(node) {
-		if free := node.Status.Allocatable[name]; sum.Cmp(free) > 0 {
+		if free := node.Status.Allocatable[name]; own.Name(name, resource.DecimalSI).Sign() > 0 && sum.Cmp(free) > 0 {
 			w.fail("pod %s was bound to %s, whose pods now request %s of %s, more than %s", bound.Name, node.Name,
 				sum.String(), name, free.String())
 		}

@@ -21,6 +21,9 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	w.memberChanged(before, after)
 	w.podUsesClaims(before, after)
 	w.podUsesVolumes(before, after)
+	if before != nil && after != nil {
+		w.podResized(before, after)
+	}
 	if after == nil {
 		w.log.add("pod %s on node %q is gone", before.Name, before.Spec.NodeName)
 		w.checkBudgets(before)
@@ -83,7 +86,12 @@ func (w *World) kubeletDelay() time.Duration {
 func (w *World) runPod(pod *corev1.Pod) {
 	patch := client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"phase":"Running"}}`, pod.UID))
-	// The patch is invalid if there is another pod of the name.
+	w.patchStatus(pod, patch)
+}
+
+// patchStatus changes the status of a pod, unless there is another pod of the name: then the patch
+// is invalid.
+func (w *World) patchStatus(pod *corev1.Pod, patch client.Patch) {
 	err := w.cluster.objects.Status().Patch(w.ctx, pod.DeepCopy(), patch)
 	if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
 		w.must(err)

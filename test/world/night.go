@@ -6,6 +6,7 @@ package world
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -31,13 +32,18 @@ func (w *World) playNight() {
 	w.log.add("after the night: %v", after)
 	if after.goroutines > before.goroutines+maxMoreGoroutines || after.bytes > before.bytes+maxMoreBytes {
 		w.fail("there were %v, and %v after %d hours without trouble", before, after, hours)
+		for stack, n := range after.stacks {
+			if more := n - before.stacks[stack]; more > 0 {
+				w.log.add("%d more goroutines at %s", more, stack)
+			}
+		}
 	}
 }
 
-// What livesched holds differs a little: windows of time fill, and maps and buffers grow to the
-// size that they need.
+// What livesched holds differs a little: windows of time fill, maps and buffers grow to the size
+// that they need, and a watch, which takes a dozen goroutines, begins anew every few minutes.
 const (
-	maxMoreGoroutines = 20
+	maxMoreGoroutines = 40
 	maxMoreBytes      = 4 << 20
 )
 
@@ -83,6 +89,8 @@ func (w *World) expireEvents() {
 type held struct {
 	goroutines int
 	bytes      int
+	// stacks are how many goroutines there are of each stack.
+	stacks map[string]int
 }
 
 func (h held) String() string { return fmt.Sprintf("%d goroutines, %d KiB", h.goroutines, h.bytes>>10) }
@@ -97,5 +105,22 @@ func (w *World) measure() held {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return held{runtime.NumGoroutine(), int(m.HeapAlloc) - own}
+	return held{runtime.NumGoroutine(), int(m.HeapAlloc) - own, goroutineStacks()}
+}
+
+// goroutineStacks returns how many goroutines there are of each stack.
+func goroutineStacks() map[string]int {
+	records := make([]runtime.StackRecord, 2*runtime.NumGoroutine())
+	n, _ := runtime.GoroutineProfile(records)
+	stacks := map[string]int{}
+	for _, record := range records[:n] {
+		var stack []string
+		for frames, more := runtime.CallersFrames(record.Stack()), true; more; {
+			var frame runtime.Frame
+			frame, more = frames.Next()
+			stack = append(stack, fmt.Sprintf("%s:%d", frame.Function, frame.Line))
+		}
+		stacks[strings.Join(stack, " < ")]++
+	}
+	return stacks
 }

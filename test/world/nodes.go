@@ -112,7 +112,17 @@ func (w *World) nodeChanged(before, after *corev1.Node) {
 	switch {
 	case after == nil:
 		w.withdrawDevices(before)
-	case before != nil && after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) < 0:
+	case before != nil && hasLess(before.Status.Allocatable, after.Status.Allocatable):
 		w.cluster.shrunk[after.Name] = time.Now()
 	}
+}
+
+// hasLess reports whether a node has less of a resource than before.
+func hasLess(before, after corev1.ResourceList) bool {
+	for name, quantity := range before {
+		if now := after[name]; now.Cmp(quantity) < 0 {
+			return true
+		}
+	}
+	return false
 }

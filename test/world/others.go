@@ -51,7 +51,7 @@ func (w *World) simplePending() (pods []*corev1.Pod) {
 	for _, pod := range sorted(w.cluster.pods) {
 		spec := &pod.Spec
 		if spec.NodeName == "" && groupOf(pod) == "" && len(spec.ResourceClaims)+len(spec.Volumes) == 0 &&
-			len(spec.Containers[0].Ports) == 0 && pod.DeletionTimestamp == nil {
+			len(spec.Containers[0].Ports) == 0 && !isGated(pod) && pod.DeletionTimestamp == nil {
 			pods = append(pods, pod)
 		}
 	}
@@ -71,7 +71,7 @@ func (w *World) requestsOn(node *corev1.Node) corev1.ResourceList {
 
 // addRequests adds what a pod requests.
 func addRequests(total corev1.ResourceList, pod *corev1.Pod) {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 	requests[corev1.ResourcePods] = resource.MustParse("1")
 	for name, quantity := range requests {
 		sum := total[name]

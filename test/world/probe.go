@@ -49,7 +49,9 @@ func (w *World) probe(number int, which string, profile *resolve.Profile) {
 		return // room is kept for a pod that cannot use it
 	}
 	// The same pod for all profiles, and in two rounds: livesched may keep scores for its next pod.
-	pod := w.newPod(w.stream(fmt.Sprint("probe ", number/2, which)))
+	r := w.stream(fmt.Sprint("probe ", number/2, which))
+	pod := w.newPod(r)
+	w.addDetails(r, pod)
 	pod.Name, pod.Spec.SchedulerName = fmt.Sprintf("probe-%d-%s-%s", number, profile.Name, which), profile.SchedulerName
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
 	w.must(w.cluster.objects.Create(w.ctx, pod))
@@ -71,6 +73,7 @@ func (w *World) probe(number int, which string, profile *resolve.Profile) {
 			w.counts["probes that others came before"]++ // since the end of the probe before has woken them
 		} else if w.failure == nil && (gone() || !best.Has(now().Spec.NodeName)) {
 			w.fail("pod %s: the best nodes of profile %s are %v: %v", pod.Name, profile.Name, sets.List(best), now())
+			w.logSituation(pod)
 		}
 	}
 	w.deletePod(pod)

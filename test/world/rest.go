@@ -67,6 +67,7 @@ func (w *World) checkPending() {
 	defer judge.Close()
 	for _, pod := range pending {
 		if w.checkPendingPod(judge, pod); w.failure != nil {
+			w.logSituation(pod)
 			return
 		}
 	}
@@ -89,6 +90,12 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	w.log.add("pod %s is pending: %s: %s", pod.Name, condition.Reason, condition.Message)
 	if w.overwritten[statusPath(pod)] {
 		w.counts["condition of another process"]++
+		return
+	}
+	if isGated(pod) {
+		if condition.Reason != corev1.PodReasonSchedulingGated {
+			w.fail("pod %s is gated, and pending because of %s: %s", pod.Name, condition.Reason, condition.Message)
+		}
 		return
 	}
 	waits := w.waits(pod) || w.lacksClaim(pod)

@@ -35,6 +35,10 @@ func (w *World) changeWorkloads(r *rand.Rand) {
 		affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
 			one(r, []*metav1.LabelSelector{{}, {MatchLabels: map[string]string{"tier": "other"}}})
 	}
+	w.addDetails(r, template)
+	if w.plan.Actors["updates"] > 0 && r.IntN(6) == 0 {
+		template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}}
+	}
 	for i := range 1 + r.IntN(8) {
 		w.counts["pods"]++
 		pod := template.DeepCopy()
@@ -83,6 +87,16 @@ func (w *World) newPod(r *rand.Rand) *corev1.Pod {
 		useDevice(pod)
 	}
 	return pod
+}
+
+// addDetails adds to a pod what makes a difference to some actors.
+func (w *World) addDetails(r *rand.Rand, pod *corev1.Pod) {
+	if w.plan.Actors["images"] > 0 {
+		pod.Spec.Containers[0].Image = imageName(r.IntN(maxImages))
+	}
+	if w.plan.Actors["updates"] > 0 {
+		addFields(r, pod)
+	}
 }
 
 // createAgain creates a pod like one that is gone, under its name, as the controller of a

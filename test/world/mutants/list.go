@@ -339,9 +339,19 @@ var mutants = []mutant{
 	{
 		name: "affinity terms that select namespaces by labels wake nobody",
 		file: "internal/scheduler/profile/hints.go",
-		before: `				fn = inAllNamespaces(fn)
+		before: `				fn = orPeerGone(inAllNamespaces(fn))
 `,
-		after: `				_ = inAllNamespaces
+		after: `				fn = orPeerGone(fn)
+				_ = inAllNamespaces
+`,
+	},
+	{
+		name: "a pod whose affinity selects itself waits for its last peer",
+		file: "internal/scheduler/profile/hints.go",
+		before: `				fn = orPeerGone(inAllNamespaces(fn))
+`,
+		after: `				fn = inAllNamespaces(fn)
+				_ = orPeerGone
 `,
 	},
 	{
