@@ -41,12 +41,21 @@ type gangs struct {
 	// them.
 	bound    map[string]time.Time
 	complete map[string]bool
+	// former are the minimums that PodGroups of Kubernetes had before they were changed last.
+	former map[string]formerMinimum
+}
+
+// formerMinimum is how many pods a group needed until a time.
+type formerMinimum struct {
+	least int
+	until time.Time
 }
 
 func newGangs() *gangs {
 	return &gangs{templates: map[string]*corev1.Pod{}, plain: map[string]bool{}, broken: map[string]bool{},
 		disturbed: map[string]bool{}, unwritten: map[string]bool{}, adopted: map[string]bool{},
-		bound: map[string]time.Time{}, complete: map[string]bool{}}
+		bound: map[string]time.Time{}, complete: map[string]bool{},
+		former: map[string]formerMinimum{}}
 }
 
 // groupOf returns the name of the group of a pod, "" if it has none. The field counts, not the
@@ -138,7 +147,11 @@ func (w *World) memberChanged(before, after *corev1.Pod) {
 		return
 	}
 	gangs.bound[g.name] = time.Now()
-	if g.bound >= g.least {
+	least := g.least
+	if former, ok := gangs.former[g.name]; ok && time.Since(former.until) < maxLate { // livesched may have known that
+		least = min(least, former.least)
+	}
+	if g.bound >= least {
 		gangs.complete[g.name] = true
 	}
 	if time.Since(w.interrupted) < maxLate {

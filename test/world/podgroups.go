@@ -57,7 +57,9 @@ func (w *World) changePodGroups(r *rand.Rand) {
 	case kind == 5 && group.Spec.SchedulingPolicy.Gang != nil:
 		w.log.add("change group %s", group.Name)
 		w.cluster.gangs.broken[group.Name] = true
-		group.Spec.SchedulingPolicy.Gang.MinCount = int32(1 + r.IntN(4))
+		gang := group.Spec.SchedulingPolicy.Gang
+		w.cluster.gangs.former[group.Name] = formerMinimum{int(gang.MinCount), time.Now()}
+		gang.MinCount = int32(1 + r.IntN(4))
 		w.must(w.cluster.objects.Update(w.ctx, group))
 	case kind == 6:
 		w.restorePodGroup(r)
