@@ -134,10 +134,10 @@ func selectingAllNamespaces(pod *corev1.Pod) *corev1.Pod {
 }
 
 // orPeerGone returns a hint for changes of assigned pods that also lets a pod be tried again when a
-// pod that its required affinity selects is gone, or has other labels. If that was the last one, and
-// the terms select the waiting pod itself, that pod fits on each node with their topology keys. The
+// pod that its required affinity selects is gone, or has other labels. If that was the last one,
+// and the terms select the waiting pod itself, it fits on each node with their topology keys. The
 // hint of InterPodAffinity in kube-scheduler 1.37 queues it only when a selected pod comes, so that
-// it would wait for the flush of the queue (https://github.com/kubernetes/kubernetes/issues/141354).
+// it would wait for the flush of the queue: https://github.com/kubernetes/kubernetes/issues/141354
 func orPeerGone(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 		before, ok := oldObj.(*corev1.Pod)

@@ -270,8 +270,8 @@ func TestTermsThatSelectNamespacesByLabelsWakePods(t *testing.T) {
 	}
 }
 
-// In kube-scheduler 1.37, a pod whose required affinity selects itself, too, is not tried again when
-// the last one of the selected pods is gone.
+// In kube-scheduler 1.37, a pod whose required affinity selects itself, too, is not tried again
+// when the last one of the selected pods is gone.
 func TestThePodThatSelectsItselfIsTriedAgainOnceItsPeerIsGone(t *testing.T) {
 	hint := affinityHint(t, fwk.AssignedPod)
 	pod := func(namespace, app string, needs ...corev1.PodAffinityTerm) *corev1.Pod {
@@ -280,6 +280,8 @@ func TestThePodThatSelectsItselfIsTriedAgainOnceItsPeerIsGone(t *testing.T) {
 			RequiredDuringSchedulingIgnoredDuringExecution: needs}}
 		return pod
 	}
+	one := func(app string, needs ...corev1.PodAffinityTerm) *corev1.Pod { return pod("one", app, needs...) }
+	two := func(app string) *corev1.Pod { return pod("two", app) }
 	onNode := func(pod *corev1.Pod) *corev1.Pod {
 		pod.Spec.NodeName = "node"
 		return pod
@@ -295,17 +297,17 @@ func TestThePodThatSelectsItselfIsTriedAgainOnceItsPeerIsGone(t *testing.T) {
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"its peer is gone":                 {waits: pod("one", "a", a), before: pod("one", "a"), want: fwk.Queue},
-		"one in another namespace is gone": {waits: pod("one", "a", a), before: pod("two", "a"), want: fwk.QueueSkip},
+		"its peer is gone":                 {waits: one("a", a), before: one("a"), want: fwk.Queue},
+		"one in another namespace is gone": {waits: one("a", a), before: two("a"), want: fwk.QueueSkip},
 		"a peer in a selected namespace is gone": {
-			waits: pod("one", "a", term("a", labelled)), before: pod("two", "a"), want: fwk.Queue},
-		"its peer has another label":            {pod("one", "a", a), pod("one", "a"), pod("one", "b"), fwk.Queue},
-		"its peer has the same label":           {pod("one", "a", a), pod("one", "a"), pod("one", "a"), fwk.QueueSkip},
-		"a peer comes":                          {waits: pod("one", "a", a), after: onNode(pod("one", "a")), want: fwk.Queue},
-		"it needs another pod, which is gone":   {waits: pod("one", "a", b), before: pod("one", "b"), want: fwk.QueueSkip},
-		"it needs itself and another":           {waits: pod("one", "a", a, b), before: pod("one", "b"), want: fwk.QueueSkip},
-		"another pod is gone":                   {waits: pod("one", "a", a), before: pod("one", "b"), want: fwk.QueueSkip},
-		"a pod is gone, and it has no affinity": {waits: pod("one", "a"), before: pod("one", "a"), want: fwk.QueueSkip},
+			waits: one("a", term("a", labelled)), before: two("a"), want: fwk.Queue},
+		"its peer has another label":            {one("a", a), one("a"), one("b"), fwk.Queue},
+		"its peer has the same label":           {one("a", a), one("a"), one("a"), fwk.QueueSkip},
+		"a peer comes":                          {waits: one("a", a), after: onNode(one("a")), want: fwk.Queue},
+		"it needs another pod, which is gone":   {waits: one("a", b), before: one("b"), want: fwk.QueueSkip},
+		"it needs itself and another":           {waits: one("a", a, b), before: one("b"), want: fwk.QueueSkip},
+		"another pod is gone":                   {waits: one("a", a), before: one("b"), want: fwk.QueueSkip},
+		"a pod is gone, and it has no affinity": {waits: one("a"), before: one("a"), want: fwk.QueueSkip},
 	} {
 		if got, err := hint(klog.Background(), test.waits, test.before, test.after); got != test.want || err != nil {
 			t.Errorf("%s: %v (%v), want %v", name, got, err, test.want)

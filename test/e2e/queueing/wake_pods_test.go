@@ -259,8 +259,9 @@ var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 			plugin: "InterPodAffinity",
 			given: []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2"),
 				resident("resident", "n1", Labelled("web", "x")), resident("database", "n2", Labelled("db", "x"))},
-			woken:   []*corev1.Pod{p("pod", beside("web", "region"), Labelled("web", "x"))},
-			asleep:  []*corev1.Pod{p("other", beside("web", "region")), p("third", beside("db", "region"), Labelled("db", "x"))},
+			woken: []*corev1.Pod{p("pod", beside("web", "region"), Labelled("web", "x"))},
+			asleep: []*corev1.Pod{p("other", beside("web", "region")),
+				p("third", beside("db", "region"), Labelled("db", "x"))},
 			happens: goAway(resident("resident", "n1")), event: of(fwk.AssignedPod, fwk.Delete),
 		}),
 		Entry("a node is added, and only the anti-affinity of others excludes the pod", wake{
