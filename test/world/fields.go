@@ -125,8 +125,9 @@ func addResources(r *rand.Rand, pod *corev1.Pod) {
 	case 0:
 		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
 	case 1:
+		// At least what the containers request.
 		pod.Spec.Resources = &corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}} // at least what the containers request
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}}
 	default:
 		resources.Requests[gpu] = resource.MustParse(one(r, []string{"1", "2"}))
 		resources.Limits = corev1.ResourceList{gpu: resources.Requests[gpu]}

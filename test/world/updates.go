@@ -59,8 +59,9 @@ func (w *World) updateNode(r *rand.Rand) {
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints,
 			func(taint corev1.Taint) bool { return taint.Key == dedicatedTaint })
 		if r.IntN(3) > 0 {
-			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: dedicatedTaint, Value: one(r, []string{"a", "b"}),
-				Effect: one(r, []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule})})
+			effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule}
+			node.Spec.Taints = append(node.Spec.Taints,
+				corev1.Taint{Key: dedicatedTaint, Value: one(r, []string{"a", "b"}), Effect: one(r, effects)})
 		}
 	case 1:
 		delete(node.Labels, diskLabel)
