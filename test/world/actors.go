@@ -35,6 +35,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"namespaces":   (*World).endNamespace,
 	"images":       (*World).changeImages,
 	"updates":      (*World).update,
+	"drains":       (*World).drain,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))
