@@ -36,6 +36,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"images":       (*World).changeImages,
 	"updates":      (*World).update,
 	"drains":       (*World).drain,
+	"services":     (*World).changeServices,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))

@@ -48,6 +48,7 @@ type cluster struct {
 	namespaces map[string]*corev1.Namespace
 	nodes      map[string]*corev1.Node
 	budgets    map[string]*policyv1.PodDisruptionBudget
+	services   map[string]*corev1.Service
 
 	// groups are PodGroups of scheduler-plugins, and podGroups those of Kubernetes.
 	groups    map[string]*unstructured.Unstructured
@@ -83,7 +84,7 @@ type cluster struct {
 // informed returns the objects that a scheduler knows.
 func (c *cluster) informed() (objects []runtime.Object) {
 	for _, of := range [][]runtime.Object{
-		known(c.namespaces), known(c.nodes), known(c.judgedPods()), known(c.budgets),
+		known(c.namespaces), known(c.nodes), known(c.judgedPods()), known(c.budgets), known(c.services),
 		known(c.classes), known(c.slices), known(c.claims),
 		known(c.storageClasses), known(c.csiNodes), known(c.csiDrivers), known(c.capacities),
 		known(c.volumes), known(c.volumeClaims),
@@ -108,6 +109,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	c := &cluster{world: w, revision: w.etcd.Revision(), oldest: w.etcd.Revision(),
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, namespaces: map[string]*corev1.Namespace{},
 		budgets:        map[string]*policyv1.PodDisruptionBudget{},
+		services:       map[string]*corev1.Service{},
 		groups:         map[string]*unstructured.Unstructured{},
 		podGroups:      map[string]*schedulingv1beta1.PodGroup{},
 		classes:        map[string]*resourcev1.DeviceClass{},
@@ -132,6 +134,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		follow("/registry/namespaces/", c.namespaces, nil),
 		follow("/registry/minions/", c.nodes, w.nodeChanged),
 		follow("/registry/poddisruptionbudgets/", c.budgets, w.budgetChanged),
+		follow(servicePrefix, c.services, nil),
 		follow(groupPrefix, c.groups, nil),
 		follow(podGroupPrefix, c.podGroups, w.podGroupChanged),
 		follow("/registry/deviceclasses/", c.classes, nil),

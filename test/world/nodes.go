@@ -18,15 +18,15 @@ import (
 
 // addNode adds a node. A node may come again under the name of another one.
 func (w *World) addNode(r *rand.Rand) {
-	name := fmt.Sprintf("node-%d", r.IntN(10))
+	name, zone := fmt.Sprintf("node-%d", r.IntN(10)), fmt.Sprintf("z%d", r.IntN(3))
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			corev1.LabelHostname: name, "zone": fmt.Sprintf("z%d", r.IntN(3))}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU:    resource.MustParse(one(r, []string{"2", "4", "8"})),
 			corev1.ResourceMemory: resource.MustParse("8Gi"),
 			corev1.ResourcePods:   resource.MustParse("12")}},
 	}
+	w.moveNode(node, zone)
 	if err := w.cluster.objects.Create(w.ctx, node); !apierrors.IsAlreadyExists(err) {
 		w.log.add("create node %s", name)
 		w.must(err)
@@ -49,7 +49,7 @@ func (w *World) changeNodes(r *rand.Rand) {
 	case 3:
 		node.Spec.Unschedulable = !node.Spec.Unschedulable
 	case 4:
-		node.Labels["zone"] = fmt.Sprintf("z%d", r.IntN(3))
+		w.moveNode(node, fmt.Sprintf("z%d", r.IntN(3)))
 	case 5:
 		flap(node)
 	case 6:
