@@ -92,10 +92,16 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.counts["condition of another process"]++
 		return
 	}
-	if isGated(pod) {
-		if condition.Reason != corev1.PodReasonSchedulingGated {
-			w.fail("pod %s is gated, and pending because of %s: %s", pod.Name, condition.Reason, condition.Message)
-		}
+	gated := condition.Reason == corev1.PodReasonSchedulingGated
+	switch {
+	case gated != isGated(pod) && pod.CreationTimestamp.Time.Before(w.restored):
+		w.counts["condition lost by a restore"]++
+		return
+	case gated != isGated(pod):
+		w.fail("pod %s has the gates %v, and is pending because of %s: %s", pod.Name, pod.Spec.SchedulingGates,
+			condition.Reason, condition.Message)
+		return
+	case gated:
 		return
 	}
 	waits := w.waits(pod) || w.lacksClaim(pod)
