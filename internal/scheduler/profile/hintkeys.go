@@ -83,11 +83,12 @@ func writeSpread(w *mapkey.Writer, pod *corev1.Pod) bool {
 }
 
 // writePodAffinity writes the affinity terms of a pod and its namespace, which terms without
-// namespaces mean. Required affinity may select the pod itself by its labels.
+// namespaces mean, and whether the pod is one that its required affinity selects.
 func writePodAffinity(w *mapkey.Writer, pod *corev1.Pod) bool {
 	w.Text(pod.Namespace)
 	if len(fwk.GetPodAffinityTerms(pod.Spec.Affinity)) > 0 {
-		w.Map(pod.Labels, nil)
+		selects, err := selectedByAffinity(pod)
+		w.Flag(err == nil && selects(pod))
 	}
 	return podfields.WritePodAffinity(w, pod)
 }

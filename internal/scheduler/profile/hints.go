@@ -144,13 +144,9 @@ func orPeerGone(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 		if !ok || len(fwk.GetPodAffinityTerms(pod.Spec.Affinity)) == 0 {
 			return hint(logger, pod, oldObj, newObj)
 		}
-		in := selectingAllNamespaces(pod)
-		terms, err := fwk.GetAffinityTerms(in, fwk.GetPodAffinityTerms(in.Spec.Affinity))
+		selected, err := selectedByAffinity(pod)
 		if err != nil {
 			return fwk.Queue, err
-		}
-		selected := func(other *corev1.Pod) bool {
-			return !slices.ContainsFunc(terms, func(term fwk.AffinityTerm) bool { return !term.Matches(other, nil) })
 		}
 		after, _ := newObj.(*corev1.Pod)
 		if selected(pod) && selected(before) && (after == nil || !selected(after)) {
@@ -158,6 +154,16 @@ func orPeerGone(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 		}
 		return hint(logger, pod, oldObj, newObj)
 	}
+}
+
+// selectedByAffinity returns a function that reports whether all required affinity terms of a pod
+// select another one, where a namespace selector selects all namespaces.
+func selectedByAffinity(pod *corev1.Pod) (selected func(*corev1.Pod) bool, err error) {
+	pod = selectingAllNamespaces(pod)
+	terms, err := fwk.GetAffinityTerms(pod, fwk.GetPodAffinityTerms(pod.Spec.Affinity))
+	return func(other *corev1.Pod) bool {
+		return !slices.ContainsFunc(terms, func(term fwk.AffinityTerm) bool { return !term.Matches(other, nil) })
+	}, err
 }
 
 // orExcludedByOthers returns a hint for changes of nodes that also lets a pod be tried again that
