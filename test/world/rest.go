@@ -107,7 +107,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	waits := w.waits(pod) || w.lacksClaim(pod)
 	if reason := condition.Reason; reason != corev1.PodReasonUnschedulable &&
 		(!waits || reason != v1alpha1.PodReasonPreEnqueueRejected) {
-		w.fail("pod %s is pending because of %s: %s", pod.Name, reason, condition.Message)
+		w.fail("pod %s is pending because of %s: %s%s", pod.Name, reason, condition.Message, w.queued(pod))
 		return
 	}
 	node := pod.Status.NominatedNodeName

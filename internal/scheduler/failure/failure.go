@@ -131,7 +131,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	}
 
 	condition := unscheduledCondition(pod, reason, message)
-	if !refresh && a.Nominating == nil && differsInNumbers(pod, condition) {
+	if !refresh && a.Nominating == nil && h.differsInNumbers(pod, condition) {
 		return
 	}
 	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",

@@ -25,6 +25,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
 )
@@ -159,21 +160,34 @@ func TestStatusesAreOfPodsThatWait(t *testing.T) {
 func TestNewNumbersAreWrittenFromTimeToTime(t *testing.T) {
 	const message = "pod group ml/g: 3 of 8 pods fit in rack=r7; g-3: 0/12 nodes are available"
 	condition := unscheduledCondition(&corev1.Pod{}, corev1.PodReasonUnschedulable, message)
-	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{*condition}}}
+	h := &Handler{Statuses: podstatus.NewWriter(nil, nil)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "pod"},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{*condition}}}
 	for message, want := range map[string]bool{
 		message: false, // nothing is written in any case
 		"pod group ml/g: 5 of 8 pods fit in rack=r12; g-5: 0/13 nodes are available":            true,
 		"pod group ml/g: 5 of 8 pods fit; g-5: 0/12 nodes are available":                        false,
 		"pod group ml/g: 5 of 8 pods fit in rack=r7; g-5: 0/12 nodes are available: 12 tainted": false,
 	} {
-		if got := differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, message)); got !=
+		if got := h.differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, message)); got !=
 			want {
 			t.Errorf("%q differs in numbers alone: %v", message, got)
 		}
 	}
-	if differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonSchedulerError,
-		strings.ReplaceAll(message, "3", "4"))) {
+	others := strings.ReplaceAll(message, "3", "4")
+	if h.differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonSchedulerError, others)) {
 		t.Error("the reason is another one")
+	}
+	// The condition of another attempt is on its way, and would stay.
+	h.Statuses.Write(podstatus.Update{Pod: pod,
+		Condition: unscheduledCondition(pod, corev1.PodReasonSchedulerError, "the binding failed")})
+	if h.differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, others)) {
+		t.Error("the pod gets another condition meanwhile")
+	}
+	h.Statuses.Write(podstatus.Update{Pod: pod,
+		Condition: unscheduledCondition(pod, corev1.PodReasonUnschedulable, message)})
+	if !h.differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, others)) {
+		t.Error("the pod gets a condition that differs in numbers, too")
 	}
 	first := time.Now()
 	for name, test := range map[string]struct {

@@ -67,8 +67,9 @@ func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
 	pod := held.Pod
 	condition := unscheduledCondition(pod, reasonHeld, heldMessage(held.HoldReason))
 	_, written := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if written != nil && written.Status == condition.Status && written.Reason == condition.Reason &&
-		written.Message == condition.Message {
+	last := h.Statuses.Condition(pod.UID) // which informers may not have
+	if written != nil && podstatus.SameCondition(written, condition) &&
+		(last == nil || podstatus.SameCondition(last, condition)) {
 		return false
 	}
 	logger.V(2).Info("The pod is held before its scheduling", "pod", klog.KObj(pod), "reason", condition.Message)

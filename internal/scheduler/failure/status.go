@@ -89,11 +89,19 @@ func (a *Attempt) refreshes() bool {
 }
 
 // differsInNumbers reports whether a pod has a condition that differs in nothing but numbers in its
-// message, and words with numbers: names of nodes, pods and racks.
-func differsInNumbers(pod *corev1.Pod, next *corev1.PodCondition) bool {
+// message, and words with numbers: names of nodes, pods and racks. That must be true of the one
+// that informers have, and of the one that the pod gets meanwhile.
+func (h *Handler) differsInNumbers(pod *corev1.Pod, next *corev1.PodCondition) bool {
 	_, current := podutil.GetPodCondition(&pod.Status, next.Type)
-	if current == nil || current.Status != next.Status || current.Reason != next.Reason ||
-		current.Message == next.Message {
+	if current == nil || current.Message == next.Message || !sameButNumbers(current, next) {
+		return false
+	}
+	last := h.Statuses.Condition(pod.UID)
+	return last == nil || sameButNumbers(last, next)
+}
+
+func sameButNumbers(current, next *corev1.PodCondition) bool {
+	if current.Status != next.Status || current.Reason != next.Reason {
 		return false
 	}
 	return slices.EqualFunc(strings.Fields(current.Message), strings.Fields(next.Message), func(a, b string) bool {

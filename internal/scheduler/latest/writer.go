@@ -55,7 +55,7 @@ type Writer[K comparable, V any] struct {
 	running sync.WaitGroup
 	cancel  context.CancelFunc // ends calls in progress; set by Start
 	// recent holds what was last written by key, which informers may not have seen. It has its own
-	// lock; only the worker that has a key uses its value.
+	// lock. Its values do not change.
 	recent *lru.Cache
 
 	mu sync.Mutex // guards the fields below, but not the use of queue
@@ -63,12 +63,13 @@ type Writer[K comparable, V any] struct {
 	// nil before Start.
 	queue   workqueue.TypedRateLimitingInterface[K]
 	pending map[K]V
-	writing map[K]*write
+	writing map[K]*write[V]
 	closed  bool
 }
 
 // write is a write in progress.
-type write struct {
+type write[V any] struct {
+	value V
 	ended chan struct{}
 	// settled is true if it must not be repeated.
 	settled bool
@@ -77,7 +78,7 @@ type write struct {
 // New returns a Writer that writes nothing until Start.
 func New[K comparable, V any](cfg Config, target Target[K, V]) *Writer[K, V] {
 	return &Writer[K, V]{cfg: cfg, target: target, recent: lru.New(maxRecent), pending: map[K]V{},
-		writing: map[K]*write{}}
+		writing: map[K]*write[V]{}}
 }
 
 // Start begins to write. It returns immediately. ctx provides values such as the logger; its end
@@ -132,6 +133,23 @@ func (w *Writer[K, V]) Set(key K, value V) {
 	}
 }
 
+// Last returns what a key got last, merged with what it is about to get. It is the zero value if
+// there is neither, or the key was written long ago.
+func (w *Writer[K, V]) Last(key K) (value V) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if written, ok := w.recent.Get(key); ok {
+		value = *written.(*V)
+	}
+	if current := w.writing[key]; current != nil {
+		value = w.target.Merge(value, current.value)
+	}
+	if next, ok := w.pending[key]; ok {
+		value = w.target.Merge(value, next)
+	}
+	return value
+}
+
 // Settle drops the pending value of a key, and waits for the one that is being written, until ctx
 // ends.
 func (w *Writer[K, V]) Settle(ctx context.Context, key K) {
@@ -144,7 +162,7 @@ func (w *Writer[K, V]) Settle(ctx context.Context, key K) {
 }
 
 // drop drops the pending value of a key, and returns the write in progress, nil if there is none.
-func (w *Writer[K, V]) drop(key K) *write {
+func (w *Writer[K, V]) drop(key K) *write[V] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pending, key)
@@ -175,7 +193,7 @@ func (w *Writer[K, V]) begin(key K) (value V, pending bool) {
 	defer w.mu.Unlock()
 	if value, pending = w.pending[key]; pending {
 		delete(w.pending, key)
-		w.writing[key] = &write{ended: make(chan struct{})}
+		w.writing[key] = &write[V]{value: value, ended: make(chan struct{})}
 	}
 	return value, pending
 }

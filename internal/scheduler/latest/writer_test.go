@@ -231,3 +231,26 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 		w.Expect(w.writes).To(HaveLen(2))
 	})
 }
+
+func TestTheLastValueIsTheOneThatAKeyGets(t *testing.T) {
+	inWorld(t, 1, true, func(w *world) {
+		last := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			w.Expect(w.Last("k")).To(Equal(want))
+		}
+		last("")
+		answer := make(chan struct{})
+		w.answerWith(func(context.Context) error { <-answer; return nil })
+		w.Set("k", "a")
+		last("+a") // is being written
+		w.Set("k", "b")
+		last("+a+b") // is pending
+		answer <- struct{}{}
+		last("(a)+b")
+		answer <- struct{}{}
+		last("(b)")
+		w.Expect(w.Last("other")).To(BeEmpty())
+		w.expect("0s k=a after ", "0s k=b after (a)")
+	})
+}

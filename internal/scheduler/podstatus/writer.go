@@ -61,6 +61,10 @@ func NewWriter(client clientset.Interface, pods Pods) *Writer {
 // Write writes an Update, later. It never waits.
 func (w *Writer) Write(u Update) { w.Set(u.Pod.UID, u) }
 
+// Condition returns the condition that a pod got last, or is about to get. Informers may not have
+// seen it yet. It is nil if there is none, or it was written long ago.
+func (w *Writer) Condition(uid types.UID) *corev1.PodCondition { return w.Last(uid).Condition }
+
 // nominated returns the nominated node that the pod gets, nil if it does not change.
 func (u Update) nominated() *string {
 	if u.Nominating.Mode() != fwk.ModeOverride {
@@ -131,7 +135,7 @@ func patchFor(pod *corev1.Pod, last, u Update) ([]byte, error) {
 		condition := ptr.To(*u.Condition)
 		changed = podutil.UpdatePodCondition(&corev1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)},
 			condition) ||
-			last.Condition != nil && !sameCondition(last.Condition, condition)
+			last.Condition != nil && !SameCondition(last.Condition, condition)
 		status["conditions"] = []*corev1.PodCondition{condition}
 	}
 	if node := u.nominated(); node != nil {
@@ -148,7 +152,7 @@ func patchFor(pod *corev1.Pod, last, u Update) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 }
 
-// sameCondition reports whether two conditions of a type have the same status, reason and message.
-func sameCondition(a, b *corev1.PodCondition) bool {
+// SameCondition reports whether two conditions of a type have the same status, reason and message.
+func SameCondition(a, b *corev1.PodCondition) bool {
 	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }

@@ -157,6 +157,14 @@ var mutants = []mutant{
 		after: ``,
 	},
 	{
+		name: "a condition that is on its way is overlooked",
+		file: "internal/scheduler/failure/status.go",
+		before: `	return last == nil || sameButNumbers(last, next)
+`,
+		after: `	return last == nil || true
+`,
+	},
+	{
 		name: "devices that are given away are taken as free",
 		file: "internal/scheduler/devices/narrow.go",
 		before: `		c.of.index.setPending(uid, allocated)
