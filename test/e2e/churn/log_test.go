@@ -40,8 +40,8 @@ var known = []struct {
 		`failed)`),
 		"the pod is gone or another client has bound it, and the response to the read was lost"},
 	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running PreBind plugin ` +
-		`"VolumeBinding": .*(node affinity doesn't match|not found|object has been modified|Precondition ` +
-		`failed|provisioning failed|annotation reset|ClaimRef got reset)`),
+		`"VolumeBinding": .*(node affinity doesn't match|didn't match PersistentVolume's node affinity|not found|` +
+		`object has been modified|Precondition failed|provisioning failed|annotation reset|ClaimRef got reset)`),
 		"the pod, its claim, its volume or its node changed or went while the pod waited for the volume"},
 	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running PreBind plugin ` +
 		`"DynamicResources": .*(got deleted in the meantime|not found|object has been modified|Precondition failed)`),
