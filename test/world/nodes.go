@@ -33,6 +33,15 @@ func (w *World) addNode(r *rand.Rand) {
 	}
 }
 
+// moveNode puts a node into a zone. The spread of the pods of Services has an effect only if nodes
+// have the zone as a well-known label, too.
+func (w *World) moveNode(node *corev1.Node, zone string) {
+	node.Labels["zone"] = zone
+	if w.plan.Actors["services"] > 0 {
+		node.Labels[corev1.LabelTopologyZone] = zone
+	}
+}
+
 // changeNodes adds or removes a node, or changes its taints or labels.
 func (w *World) changeNodes(r *rand.Rand) {
 	nodes := sorted(w.cluster.nodes)

@@ -36,12 +36,3 @@ func (w *World) changeServices(r *rand.Rand) {
 	}
 	w.must(w.cluster.objects.Create(w.ctx, service))
 }
-
-// moveNode puts a node into a zone. What spreads by default needs another label than the pods of
-// the world: it has no effect without.
-func (w *World) moveNode(node *corev1.Node, zone string) {
-	node.Labels["zone"] = zone
-	if w.plan.Actors["services"] > 0 {
-		node.Labels[corev1.LabelTopologyZone] = zone
-	}
-}
