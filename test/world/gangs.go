@@ -227,6 +227,7 @@ func (g *gang) check(judge *judge) {
 	w.counts["groups judged"]++
 	if n := judge.room(g.pending); g.bound+n >= g.least {
 		w.fail("group %s rests with %d of %d pods, and %d more fit", g.name, g.bound, g.least, n)
+		w.logSituation(g.pending[0])
 		return
 	}
 	if policy := g.pending[0].Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
@@ -236,5 +237,6 @@ func (g *gang) check(judge *judge) {
 	if n := judge.room(g.pending); g.bound+n >= g.least {
 		w.fail("group %s rests with %d of %d pods, and %d more fit without less important pods", g.name, g.bound,
 			g.least, n)
+		w.logSituation(g.pending[0])
 	}
 }

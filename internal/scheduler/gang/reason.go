@@ -6,6 +6,7 @@ package gang
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -41,6 +42,12 @@ func NewReason(message string) *Reason {
 // AddPlugin adds a plugin whose events may help the group.
 func (r *Reason) AddPlugin(name string) { r.fit.Diagnosis.UnschedulablePlugins.Insert(name) }
 
+// addPluginsOf adds the plugins that refused a member.
+func (r *Reason) addPluginsOf(fit *schedframework.FitError) {
+	maps.Copy(r.fit.Diagnosis.UnschedulablePlugins, fit.Diagnosis.UnschedulablePlugins)
+	maps.Copy(r.fit.Diagnosis.PendingPlugins, fit.Diagnosis.PendingPlugins)
+}
+
 // addRoomPlugins adds the plugins whose events may let a group fit in a domain that was not tried.
 func (r *Reason) addRoomPlugins() {
 	r.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable,
@@ -55,10 +62,8 @@ func (a *Attempt) noteReason(why *Reason, domain podgroup.Domain) {
 	if other != nil && why.placed <= other.placed && why.Err == nil {
 		why, other = other, why
 	}
-	to := &why.fit.Diagnosis
 	if other != nil {
-		to.UnschedulablePlugins = to.UnschedulablePlugins.Union(other.fit.Diagnosis.UnschedulablePlugins)
-		to.PendingPlugins = to.PendingPlugins.Union(other.fit.Diagnosis.PendingPlugins)
+		why.addPluginsOf(&other.fit)
 	}
 	if len(domain) > 0 {
 		why.addRoomPlugins()
@@ -132,8 +137,7 @@ func (a *Attempt) addStatuses(r *Reason, members []int) {
 		switch {
 		case errors.As(status.AsError(), &fit):
 			r.fit.NumAllNodes = fit.NumAllNodes
-			r.fit.Diagnosis.UnschedulablePlugins.Insert(fit.Diagnosis.UnschedulablePlugins.UnsortedList()...)
-			r.fit.Diagnosis.PendingPlugins.Insert(fit.Diagnosis.PendingPlugins.UnsortedList()...)
+			r.addPluginsOf(fit)
 		case !status.IsRejected():
 			r.Err = status.AsError()
 		}

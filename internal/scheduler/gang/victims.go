@@ -106,6 +106,9 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 	}
 	a.victims = plugin.VictimsFor(a.owns)
 	domains := a.domainsWithout(priority)
+	if len(domains) == 0 || a.Group.Topology.Required != "" {
+		a.Why.addRoomPlugins()
+	}
 	if len(domains) == 0 {
 		return nil, nil
 	}
@@ -189,7 +192,14 @@ func (a *Attempt) fitsWithout(ctx context.Context, trial *preemption.GroupTrial,
 	preemptor := *a.Members[0].GetPod()
 	preemptor.Spec.Priority = new(a.highestPriority())
 	a.hide(ctx, trial.Evictable(domain, &preemptor)...)
-	return a.placeEnough(ctx, domain)
+	enough := a.placeEnough(ctx, domain)
+	for i := range a.Outcomes {
+		var fit *schedframework.FitError
+		if errors.As(a.Outcomes[i].Status.AsError(), &fit) {
+			a.Why.addPluginsOf(fit)
+		}
+	}
+	return enough
 }
 
 // placeEnoughEvicting places the members in the domain of a plan, and takes victims off the
@@ -340,6 +350,9 @@ func (a *Attempt) placeMemberEvicting(
 	if !errors.As(outcome.Status.AsError(), &fit) {
 		return false, nil
 	}
+	// A group that is too large for the free resources was refused before plugins saw its members.
+	// What keeps victims from making room, such as a taint, may change.
+	a.Why.addPluginsOf(fit)
 	pod := domain.Restrict(a.Members[member].GetPod())
 	if a.Group.Priority != nil {
 		ofGroup := *pod

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -576,6 +577,70 @@ func TestADomainTakesAllDryRuns(t *testing.T) {
 		}
 	}
 	w.Fail("no rack has been found")
+}
+
+// TestAGroupIsWokenByWhatKeptItFromPreempting has groups that are too large for the free resources,
+// so that plugins see their members only when the group looks for victims. Each node has one, and a
+// pod that stays.
+func TestAGroupIsWokenByWhatKeptItFromPreempting(t *testing.T) {
+	fromOthers := []func(*corev1.Pod){objects.AwayFrom("app", "other")}
+	for name, test := range map[string]struct {
+		nodes, free   int
+		tainted       bool
+		members, last []func(*corev1.Pod)
+	}{
+		"the nodes do not admit it":                                     {nodes: 2, tainted: true},
+		"a free node has one that it is far from":                       {nodes: 2, free: 1, members: fromOthers},
+		"a pod is far from others, of more than there are dry runs for": {nodes: 120, last: fromOthers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			node := func(i int, taints ...corev1.Taint) *corev1.Node {
+				node := objects.NodeOf(fmt.Sprint("n", i))
+				node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1")
+				node.Spec.Taints = taints
+				return node
+			}
+			taints := []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
+			if !test.tainted {
+				taints = nil
+			}
+			var others []*corev1.Pod
+			for i := range test.nodes {
+				w.cluster.Cache.AddNode(logr.Discard(), node(i, taints...))
+				others = append(others, w.addRunning(fmt.Sprint("other-", i), node(i).Name, "0", 200,
+					objects.Labelled("app", "other")))
+				if i >= test.free {
+					w.addRunning(fmt.Sprint("low-", i), node(i).Name, "1", 10)
+				}
+			}
+			w.setMinMember(test.nodes)
+			w.addMembers(test.nodes-1, test.members...)
+			w.addPod("last", "1", slices.Concat(test.members, test.last, []func(*corev1.Pod){withPriority(100)})...)
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.reasons["last"]).To(HaveSuffix("there are resources for %d of them at most", test.free))
+			w.Expect(w.cluster.Queue.Counts().Unschedulable).To(Equal(test.nodes))
+
+			move := func(resource fwk.EventResource, action fwk.ActionType, before, after any) {
+				event := fwk.ClusterEvent{Resource: resource, ActionType: action}
+				w.cluster.Queue.Move(logr.Discard(), event, before, after, nil)
+			}
+			for i, other := range others {
+				if test.tainted {
+					w.cluster.Cache.UpdateNode(logr.Discard(), node(i, taints...), node(i))
+					move(fwk.Node, fwk.UpdateNodeTaint, node(i, taints...), node(i))
+					continue
+				}
+				another := objects.Edited(other, func(pod *corev1.Pod) { pod.Labels = nil })
+				w.Expect(w.cluster.Cache.UpdatePod(logr.Discard(), other, another)).To(Succeed())
+				move(fwk.AssignedPod, fwk.UpdatePodLabel, other, another)
+			}
+			w.Expect(w.cluster.Queue.Counts().Unschedulable).To(BeNumerically("<", test.nodes), "one wakes its group")
+			w.retry()
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.evictedFor("last")).To(HaveLen(test.nodes - test.free))
+		})
+	}
 }
 
 // TestRandomGroupsPreempt lets groups preempt on random clusters. If a group evicts, it fits when
