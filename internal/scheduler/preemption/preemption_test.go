@@ -23,6 +23,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestPreemption(t *testing.T) {
@@ -393,6 +394,27 @@ func TestPreemptionClearsNominationsOfLowerPriority(t *testing.T) {
 	p.calls.set(func(r *http.Request) error { return errForbidden })
 	if p.evictor.clearNominations(p.ctx, r) {
 		t.Error("a failure goes unnoticed")
+	}
+}
+
+// TestAPodThatPreemptsNeverLosesItsNomination has a pod that a process has nominated while it bound
+// it, before the process ended. Since then, the node has no room.
+func TestAPodThatPreemptsNeverLosesItsNomination(t *testing.T) {
+	p := newEnvironment(t)
+	p.addNode("n1", p.running("n1", 1)...)
+	class := objects.PriorityClass("never-"+rand.String(5), 10)
+	class.PreemptionPolicy = new(corev1.PreemptNever)
+	_, err := p.admin.SchedulingV1().PriorityClasses().Create(p.ctx, class, metav1.CreateOptions{})
+	must(t, err)
+	pod := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "never"},
+		Spec: corev1.PodSpec{SchedulerName: "mine", PriorityClassName: class.Name}})
+	pod.Status.NominatedNodeName = "n1"
+	result, status := p.postFilter(pod)
+	if want := "preemption: " + policyNever; status.Message() != want {
+		t.Errorf("the message is %q, not %q", status.Message(), want)
+	}
+	if result == nil || *result.NominatingInfo != (fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}) {
+		t.Errorf("its nomination stays: %+v", result)
 	}
 }
 
