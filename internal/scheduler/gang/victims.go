@@ -106,7 +106,7 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 	}
 	a.victims = plugin.VictimsFor(a.owns)
 	domains := a.domainsWithout(priority)
-	if len(domains) == 0 || a.Group.Topology.Required != "" {
+	if len(domains) == 0 || a.Group.Topology.Required != "" || a.Tree != nil { // some domains are not tried
 		a.Why.addRoomPlugins()
 	}
 	if len(domains) == 0 {

@@ -12,10 +12,12 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // treeWorld is a groupWorld with trees of groups.
@@ -369,4 +371,28 @@ func TestAPodIsEvictedBeforeATree(t *testing.T) {
 	w.addMembers(1)
 	w.Expect(w.schedule()).To(BeEmpty())
 	w.Expect(w.evicted()).To(Equal([]string{"1"}))
+}
+
+// TestATreeIsWokenByWhatKeptItFromPreempting has a tree that is too large for the free resources, and
+// for the nodes of each rack that admit its pods.
+func TestATreeIsWokenByWhatKeptItFromPreempting(t *testing.T) {
+	w := newTreeWorld(t)
+	for _, name := range []string{"a1", "a2", "b1"} {
+		node := objects.NodeOf(name, "rack", name[:1])
+		node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1")
+		if name == "a2" {
+			node.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
+		}
+		w.cluster.Cache.AddNode(logr.Discard(), node)
+		w.addRunning("low-"+name, name, "1", 10)
+	}
+	w.composite("root", "", 1, "")
+	w.group("x", "root", 2, "rack")
+	for _, name := range []string{"x-0", "x-1"} {
+		w.addPod(name, "1", inGroup("x"), withPriority(100))
+	}
+	w.Expect(w.place()).To(BeEmpty())
+	w.Expect(w.reasons["x-0"]).To(HaveSuffix("there are resources for 0 of them at most"))
+	state, _ := w.cluster.Queue.Get("x-0")
+	w.Expect(state.UnschedulablePlugins).To(ContainElements("NodeResourcesFit", "TaintToleration"))
 }
