@@ -373,8 +373,8 @@ func TestAPodIsEvictedBeforeATree(t *testing.T) {
 	w.Expect(w.evicted()).To(Equal([]string{"1"}))
 }
 
-// TestATreeIsWokenByWhatKeptItFromPreempting has a tree that is too large for the free resources, and
-// for the nodes of each rack that admit its pods.
+// TestATreeIsWokenByWhatKeptItFromPreempting has a tree that is too large for the free resources,
+// and for the nodes of each rack that admit its pods.
 func TestATreeIsWokenByWhatKeptItFromPreempting(t *testing.T) {
 	w := newTreeWorld(t)
 	for _, name := range []string{"a1", "a2", "b1"} {

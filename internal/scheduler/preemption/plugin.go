@@ -137,8 +137,8 @@ func (p *Plugin) preempt(
 	}
 	result, status := evaluator.Preempt(context.WithValue(ctx, collectorKey{}, chosen), state, pod, statuses)
 	if result == nil && status.Message() == policyNever {
-		// Such a pod awaits no victims. It was nominated while it was being bound, by a process that
-		// has ended since.
+		// Such a pod awaits no victims. It was nominated while it was being bound, by a process
+		// that has ended since.
 		result = schedframework.NewPostFilterResultWithNominatedNode("")
 	}
 	if message := status.Message(); message != "" { // also of a success
