@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
@@ -34,11 +35,39 @@ func (a *assumedVolumes) add(volumes *volumebinding.PodVolumes, as assumption) {
 	}
 }
 
-// remove forgets an assumption, if there is one.
-func (a *assumedVolumes) remove(volumes *volumebinding.PodVolumes) {
-	if as, known := a.of.LoadAndDelete(volumes); known {
-		a.count(as.(assumption).pod, -1)
+// remove forgets an assumption, if there is one. It returns those of other pods that use the same
+// claims.
+func (a *assumedVolumes) remove(volumes *volumebinding.PodVolumes) (sharing []assumption) {
+	value, known := a.of.LoadAndDelete(volumes)
+	if !known {
+		return nil
 	}
+	pod := value.(assumption).pod
+	a.count(pod, -1)
+	if !a.shares(pod) {
+		return nil
+	}
+	claims := sets.New(slices.Collect(podfields.VolumeClaimNames(pod))...)
+	for _, value := range a.of.Range {
+		other := value.(assumption)
+		if other.pod.Namespace == pod.Namespace &&
+			claims.HasAny(slices.Collect(podfields.VolumeClaimNames(other.pod))...) {
+			sharing = append(sharing, other)
+		}
+	}
+	return sharing
+}
+
+// shares reports whether other pods have assumed volumes for the claims of a pod.
+func (a *assumedVolumes) shares(pod *corev1.Pod) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name := range podfields.VolumeClaimNames(pod) {
+		if a.pods[types.NamespacedName{Namespace: pod.Namespace, Name: name}] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *assumedVolumes) count(pod *corev1.Pod, n int) {

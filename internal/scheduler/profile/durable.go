@@ -113,10 +113,15 @@ func (b *boundedBinder) AssumePodVolumes(
 	return allFullyBound, err
 }
 
-// RevertAssumedPodVolumes reverts AssumePodVolumes.
+// RevertAssumedPodVolumes reverts AssumePodVolumes. For a claim that the pod shares with others, the
+// binder forgets what it has assumed for them, too. So that is assumed again. It fails, and need
+// not succeed, if informers have it.
 func (b *boundedBinder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
 	b.SchedulerVolumeBinder.RevertAssumedPodVolumes(volumes)
-	b.assumed.remove(volumes)
+	for _, other := range b.assumed.remove(volumes) {
+		again := copyOf(&other.volumes)
+		_, _ = b.SchedulerVolumeBinder.AssumePodVolumes(klog.Background(), other.pod, other.node, &again)
+	}
 }
 
 // BindPodVolumes fails when the profile's timeout has passed.

@@ -238,7 +238,8 @@ func TestAClaimOfTwoPodsGetsOneVolume(t *testing.T) {
 	if _, err := binder.AssumePodVolumes(logr.Discard(), first, "n1", volumes); err != nil {
 		t.Fatal(err)
 	}
-	if _, fits := find(second, "n1"); !fits {
+	volumesToo, fits := find(second, "n1")
+	if !fits {
 		t.Error("the second pod cannot use the volume of the first one")
 	}
 	if _, fits := find(second, "n2"); fits {
@@ -247,9 +248,16 @@ func TestAClaimOfTwoPodsGetsOneVolume(t *testing.T) {
 	if _, fits := find(other, "n2"); !fits {
 		t.Error("a pod with another claim cannot use the other volume")
 	}
+	if _, err := binder.AssumePodVolumes(logr.Discard(), second, "n1", volumesToo); err != nil {
+		t.Fatal(err)
+	}
+	binder.RevertAssumedPodVolumes(volumesToo)
+	if _, fits := find(second, "n2"); fits {
+		t.Error("the claim of the first pod gets a second volume after the second pod has given up")
+	}
 	binder.RevertAssumedPodVolumes(volumes)
 	if _, fits := find(second, "n2"); !fits {
-		t.Error("the second pod cannot use the volume after the first one has given up")
+		t.Error("the pods cannot use the other volume after both have given up")
 	}
 	if len(assumed.pods) > 0 {
 		t.Errorf("claims still have assumed volumes: %v", assumed.pods)

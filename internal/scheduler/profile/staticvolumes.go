@@ -6,6 +6,7 @@ package profile
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -32,7 +33,15 @@ func (p *provisioner) bindStatic(ctx context.Context, binder volumebinding.Sched
 	for {
 		select {
 		case err := <-ended:
-			return err
+			if err != nil {
+				return err
+			}
+			// Upstream has looked at the volumes that it chose. The controller may have bound a claim
+			// of several pods to one that was chosen for another pod.
+			if _, err := p.look(ctx, binder, pod, nil); err != nil {
+				return fmt.Errorf("binding volumes: %w", err)
+			}
+			return nil
 		case <-changed:
 			done, err := p.look(ctx, binder, pod, nil)
 			if err != nil {

@@ -32,11 +32,14 @@ func (c *volumeBinding) reserved(change func(*corev1.PersistentVolume)) {
 }
 
 // bindClaim changes the claim as the controller does.
-func (c *volumeBinding) bindClaim() {
+func (c *volumeBinding) bindClaim(changes ...func(*corev1.PersistentVolumeClaim)) {
 	claims := c.client.CoreV1().PersistentVolumeClaims(namespace)
 	claim, err := claims.Get(c.Context(), "claim", metav1.GetOptions{})
 	c.check(err)
 	bound(claim)
+	for _, change := range changes {
+		change(claim)
+	}
 	_, err = claims.Update(c.Context(), claim, metav1.UpdateOptions{})
 	c.check(err)
 }
@@ -108,5 +111,23 @@ func TestVolumesThatExistAndCannotBeBound(t *testing.T) {
 				t.Error("upstream's binder has not failed")
 			}
 		})
+	}
+}
+
+// TestAClaimIsBoundToTheVolumeOfAnotherPod has a claim of several pods: a volume of another node was
+// chosen for it, too, and the controller takes that one.
+func TestAClaimIsBoundToTheVolumeOfAnotherPod(t *testing.T) {
+	c := newVolumeBinding(t, volumeOn("n1"))
+	other := volumeOn("n2")
+	other.Name = "other"
+	other.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: "claim", UID: "uid"}
+	_, err := c.client.CoreV1().PersistentVolumes().Create(c.Context(), other, metav1.CreateOptions{})
+	must(t, err)
+	go c.reserved(func(*corev1.PersistentVolume) {
+		c.bindClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = other.Name })
+	})
+	const want = `binding volumes: a volume cannot be used on node "n1": node(s) didn't match PersistentVolume's node affinity`
+	if err := c.binder.BindPodVolumes(quiet(t), c.pod, c.volumes); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
