@@ -75,6 +75,20 @@ func listen[G any](
 		func() bool {
 			return !slices.ContainsFunc(versions, func(i toolscache.SharedIndexInformer) bool { return !i.HasSynced() })
 		})
+	handler := handlerOfGroups(g, source, read, onChange)
+	for _, informer := range versions {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return fmt.Errorf("adding a handler of PodGroups: %w", err)
+		}
+	}
+	return nil
+}
+
+// handlerOfGroups returns a handler that calls onChange with groups that were added or changed, and
+// deleted with those that are gone.
+func handlerOfGroups[G any](
+	g *groupHandlers, source podgroup.Source, read func(*unstructured.Unstructured) (G, error), onChange func(G),
+) toolscache.ResourceEventHandler {
 	changed := func(object *unstructured.Unstructured) {
 		group, err := read(object)
 		if err != nil { // the schema does not allow this
@@ -83,16 +97,15 @@ func listen[G any](
 		}
 		onChange(group)
 	}
-	for _, informer := range versions {
-		if _, err := informer.AddEventHandler(handlerOf(changed,
-			func(_, newGroup *unstructured.Unstructured) { changed(newGroup) },
-			func(gone *unstructured.Unstructured, _ bool) {
-				g.deleted(podgroup.Key{Source: source, Namespace: gone.GetNamespace(), Name: gone.GetName()})
-			})); err != nil {
-			return fmt.Errorf("adding a handler of PodGroups: %w", err)
-		}
+	deleted := func(object *unstructured.Unstructured, _ bool) {
+		g.deleted(podgroup.Key{Source: source, Namespace: object.GetNamespace(), Name: object.GetName()})
 	}
-	return nil
+	return handlerOf(changed, func(oldGroup, newGroup *unstructured.Unstructured) {
+		if oldGroup.GetUID() != newGroup.GetUID() { // a watch missed that the group was deleted
+			deleted(oldGroup, true)
+		}
+		changed(newGroup)
+	}, deleted)
 }
 
 func (g *groupHandlers) changed(group podgroup.Group) {

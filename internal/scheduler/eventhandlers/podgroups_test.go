@@ -60,6 +60,40 @@ func TestAPodThatTerminatesDoesNotCountInItsGroup(t *testing.T) {
 	expect("it terminates when it is confirmed", 2)
 }
 
+// TestAGroupThatReplacesAnotherOne has a group that was deleted and created again while a watch was
+// interrupted. The first group was complete once, and may do with fewer pods than it needs.
+func TestAGroupThatReplacesAnotherOne(t *testing.T) {
+	h := listening(t)
+	h.groups = podgroup.NewRegistry()
+	h.queue = queue.New(queue.Config{Groups: h.groups})
+	groups := &groupHandlers{groups: h.groups, queue: h.queue}
+	handler := handlerOfGroups(groups, podgroup.SchedulerPlugins, podgroup.FromObject, groups.changed)
+	first, changed, second := objects.PodGroup("gang", 3), objects.PodGroup("gang", 3), objects.PodGroup("gang", 3)
+	first.SetUID("first")
+	changed.SetUID("first")
+	second.SetUID("second")
+	handler.OnAdd(first, true)
+	pods := map[types.UID]*corev1.Pod{}
+	for _, uid := range []types.UID{"a", "b", "c"} {
+		pods[uid] = podAt(uid, "1", "n1")
+		objects.MemberOf("gang")(pods[uid])
+		h.podAdded(pods[uid])
+	}
+	handler.OnUpdate(first, changed)
+	h.podDeleted(pods["b"], false)
+	h.podDeleted(pods["c"], false)
+	key := podgroup.KeyOf(pods["a"])
+	next := podAt("d", "1", "")
+	objects.MemberOf("gang")(next)
+	handler.OnUpdate(changed, second)
+	if h.groups.Excuse(key, 1, slices.Values([]*corev1.Pod{next})) {
+		t.Error("the second group, which was never complete, does with two pods")
+	}
+	if needed, known := h.groups.Needed(key); needed != 2 || !known {
+		t.Errorf("%d pods are needed besides the one with a node", needed)
+	}
+}
+
 // TestAPodThatIsBoundLeavesTheQueueBeforeItsGroup has another component bind a pod of a group that
 // waits for one more. The group needs one pod less then, but has one less, too: it must not be
 // popped, least of all with the pod that is bound.

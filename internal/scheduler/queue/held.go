@@ -77,8 +77,11 @@ func (q *Queue) noteHoldLocked(e *entry, place Place) {
 		h.reported = HoldReason{}
 	case reason == h.reported && now.Sub(h.reportedAt) < holdInterval:
 		q.unlistLocked(e)
-	case h.listed == nil:
-		h.since, h.listed = now, q.held.PushBack(e)
+	default:
+		h.reported = HoldReason{} // if that is the case again, it is news
+		if h.listed == nil {
+			h.since, h.listed = now, q.held.PushBack(e)
+		}
 	}
 }
 
