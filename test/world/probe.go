@@ -6,11 +6,13 @@ package world
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -35,8 +37,9 @@ func (w *World) checkDecisions(number int) {
 			return
 		}
 		if apimeta.IsStatusConditionTrue(profile.Status.Conditions, v1alpha1.ConditionReady) {
-			w.probe(number, "a", resolved.Profiles[name])
-			w.probe(number, "b", resolved.Profiles[name])
+			for _, which := range []string{"a", "b", smallProbe} {
+				w.probe(number, which, resolved.Profiles[name])
+			}
 		}
 	}
 }
@@ -52,6 +55,9 @@ func (w *World) probe(number int, which string, profile *resolve.Profile) {
 	r := w.stream(fmt.Sprint("probe ", number/2, which))
 	pod := w.newPod(r)
 	w.addDetails(r, pod)
+	if which == smallProbe {
+		makeSmall(r, pod)
+	}
 	pod.Name, pod.Spec.SchedulerName = fmt.Sprintf("probe-%d-%s-%s", number, profile.Name, which), profile.SchedulerName
 	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
 	w.must(w.cluster.objects.Create(w.ctx, pod))
@@ -65,6 +71,7 @@ func (w *World) probe(number int, which string, profile *resolve.Profile) {
 	if best.Len() > 0 {
 		others := w.counts["bound"] + w.counts["evicted"]
 		w.RunUntil(time.Now().Add(time.Minute), func() bool { return gone() || now().Spec.NodeName != "" })
+		w.RunUntil(time.Now().Add(time.Second), nil) // until others that were decided before are bound
 		others = w.counts["bound"] + w.counts["evicted"] - others
 		if !gone() && now().Spec.NodeName != "" {
 			others--
@@ -78,6 +85,21 @@ func (w *World) probe(number int, which string, profile *resolve.Profile) {
 	}
 	w.deletePod(pod)
 	w.RunUntil(time.Now().Add(time.Minute), gone)
+}
+
+// smallProbe is the name of probes that fit on many nodes, so that scores decide.
+const smallProbe = "c"
+
+func makeSmall(r *rand.Rand, pod *corev1.Pod) {
+	main := corev1.Container{Name: "main", Image: pod.Spec.Containers[0].Image}
+	main.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+		corev1.ResourceMemory: resource.MustParse("8Mi")}
+	pod.Spec = corev1.PodSpec{Containers: []corev1.Container{main}}
+	addPodPreferences(r, pod)
+	affinityOf(pod).NodeAffinity = &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+			{Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{one(r, zones)}}}}}}}
 }
 
 func (w *World) anyNominated() bool {

@@ -148,7 +148,7 @@ func change(r *rand.Rand, spec, other map[string]any) {
 	if len(enabled) == 0 {
 		enabled = []any{map[string]any{"name": "NodeResourcesFit"}}
 	}
-	one(r, enabled).(map[string]any)["weight"] = int64(1 + r.IntN(100))
+	one(r, enabled).(map[string]any)["weight"] = one(r, []int64{1, 2, 100})
 	if err := unstructured.SetNestedSlice(spec, enabled, "plugins", "score", "enabled"); err != nil {
 		panic(fmt.Sprint("a spec: ", err))
 	}

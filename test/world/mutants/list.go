@@ -401,4 +401,20 @@ var mutants = []mutant{
 		after: `		isFollowed(e) || equality.Semantic.DeepEqual(1, 2)
 `,
 	},
+	{
+		name: "what kept a group from preempting wakes nobody",
+		file: "internal/scheduler/gang/victims.go",
+		before: `	if len(domains) == 0 || a.Group.Topology.Required != "" || a.Tree != nil { // some domains are not tried
+`,
+		after: `	if false {
+`,
+	},
+	{
+		name: "a pod that preempts never keeps its nomination",
+		file: "internal/scheduler/preemption/plugin.go",
+		before: `	if result == nil && status.Message() == policyNever {
+`,
+		after: `	if false {
+`,
+	},
 }
