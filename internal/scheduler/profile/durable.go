@@ -113,9 +113,9 @@ func (b *boundedBinder) AssumePodVolumes(
 	return allFullyBound, err
 }
 
-// RevertAssumedPodVolumes reverts AssumePodVolumes. For a claim that the pod shares with others, the
-// binder forgets what it has assumed for them, too. So that is assumed again. It fails, and need
-// not succeed, if informers have it.
+// RevertAssumedPodVolumes reverts AssumePodVolumes. For a claim that the pod shares with others,
+// the binder forgets what it has assumed for them, too. So that is assumed again. It fails, and
+// need not succeed, if informers have it.
 func (b *boundedBinder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
 	b.SchedulerVolumeBinder.RevertAssumedPodVolumes(volumes)
 	for _, other := range b.assumed.remove(volumes) {

@@ -36,8 +36,8 @@ func (p *provisioner) bindStatic(ctx context.Context, binder volumebinding.Sched
 			if err != nil {
 				return err
 			}
-			// Upstream has looked at the volumes that it chose. The controller may have bound a claim
-			// of several pods to one that was chosen for another pod.
+			// Upstream has looked at the volumes that it chose. The controller may have bound a
+			// claim of several pods to one that was chosen for another pod.
 			if _, err := p.look(ctx, binder, pod, nil); err != nil {
 				return fmt.Errorf("binding volumes: %w", err)
 			}

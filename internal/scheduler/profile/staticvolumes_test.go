@@ -114,8 +114,8 @@ func TestVolumesThatExistAndCannotBeBound(t *testing.T) {
 	}
 }
 
-// TestAClaimIsBoundToTheVolumeOfAnotherPod has a claim of several pods: a volume of another node was
-// chosen for it, too, and the controller takes that one.
+// TestAClaimIsBoundToTheVolumeOfAnotherPod has a claim of several pods: a volume of another node
+// was chosen for it, too, and the controller takes that one.
 func TestAClaimIsBoundToTheVolumeOfAnotherPod(t *testing.T) {
 	c := newVolumeBinding(t, volumeOn("n1"))
 	other := volumeOn("n2")
