@@ -40,11 +40,12 @@ func (w *World) playNight() {
 	}
 }
 
-// What livesched holds differs a little: windows of time fill, maps and buffers grow to the size
-// that they need, and a watch, which takes a dozen goroutines, begins anew every few minutes.
+// What livesched holds differs a little: windows of time fill, and what remembers the latest writes
+// and Events; maps and buffers grow to the size that they need, and a watch, which takes a dozen
+// goroutines, begins anew every few minutes. Of 38 hours, the last 30 added 1.3 MiB.
 const (
 	maxMoreGoroutines = 40
-	maxMoreBytes      = 4 << 20
+	maxMoreBytes      = 6 << 20
 )
 
 // passHours lets hours pass, deletes all pods, and checks that the cluster comes to rest. What is
