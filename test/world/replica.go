@@ -48,8 +48,8 @@ func (r *replica) start() {
 	o.Secure.Port, o.MetricsBindAddress, o.HealthProbeBindAddress = 0, "0", "0"
 	o.LeaderElectionNamespace, o.RevisionNamespace = ownNamespace, ownNamespace
 	o.Host = name
-	// Answers of plugins and decisions are dropped, as in a large cluster, and do not fill memory all
-	// night.
+	// Answers of plugins and decisions are dropped, as in a large cluster, and do not fill memory
+	// all night.
 	o.DecisionLogSize = 1000
 	o.FastPathMemoryLimit.Quantity = resource.MustParse("2Mi")
 	o.OutOfTree = framework.Registry{slowPlugin: w.slowness.newPlugin}
