@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	volumemetrics "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // provisioner waits for volumes that are created for the claims of a pod.
@@ -97,6 +99,12 @@ func (p *provisioner) look(ctx context.Context, binder volumebinding.SchedulerVo
 	}
 	for _, claim := range written {
 		if bound, err := p.isBound(claim, node.Name); !bound || err != nil {
+			return false, err
+		}
+	}
+	// Nothing keeps a claim that is deleted before its pod has a node.
+	for name := range podfields.VolumeClaimNames(pod) {
+		if _, err := p.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err != nil {
 			return false, err
 		}
 	}

@@ -24,6 +24,8 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // volumeBinding is a pod on node n1 with a claim that is to be bound to a volume, and the
@@ -189,6 +191,7 @@ func TestVolumesThatAreCreated(t *testing.T) {
 		controllers func(*volumeBinding)
 		timeout     time.Duration
 		lookEvery   time.Duration
+		other       string // another claim of the pod
 		want        string
 	}{
 		"are there": {controllers: func(c *volumeBinding) {
@@ -214,6 +217,10 @@ func TestVolumesThatAreCreated(t *testing.T) {
 			c.check(c.client.CoreV1().PersistentVolumeClaims(namespace).Delete(c.Context(), "claim",
 				metav1.DeleteOptions{}))
 		}, want: `binding volumes: failed to check provisioning pvc: persistentvolumeclaim "claim" not found`},
+		"are for a pod whose other claim is deleted": {controllers: func(c *volumeBinding) {
+			c.create("n1")
+			c.update(bound)
+		}, other: "gone", want: `binding volumes: persistentvolumeclaim "gone" not found`},
 		"are for a pod that is deleted": {lookEvery: time.Millisecond, controllers: func(c *volumeBinding) {
 			c.check(c.client.CoreV1().Pods(namespace).Delete(c.Context(), c.pod.Name, metav1.DeleteOptions{}))
 		}, want: `binding volumes: pod does not exist any more: pod "claim" not found`},
@@ -234,6 +241,11 @@ func TestVolumesThatAreCreated(t *testing.T) {
 			}
 			if test.lookEvery > 0 {
 				c.binder.provisioner.lookEvery = test.lookEvery
+			}
+			if test.other != "" {
+				c.pod = objects.Edited(c.pod, func(pod *corev1.Pod) {
+					pod.Spec.Volumes = append(pod.Spec.Volumes, claimant(test.other).Spec.Volumes...)
+				})
 			}
 			if test.want == "conflict" {
 				test.controllers(c)
