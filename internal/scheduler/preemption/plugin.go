@@ -136,7 +136,7 @@ func (p *Plugin) preempt(
 		}
 	}
 	result, status := evaluator.Preempt(context.WithValue(ctx, collectorKey{}, chosen), state, pod, statuses)
-	if result == nil && status.Message() == policyNever {
+	if result == nil && status.Message() == policyNever && pod.Status.NominatedNodeName != "" {
 		// Such a pod awaits no victims. It was nominated while it was being bound, by a process
 		// that has ended since.
 		result = schedframework.NewPostFilterResultWithNominatedNode("")

@@ -412,7 +412,7 @@ var mutants = []mutant{
 	{
 		name: "a pod that preempts never keeps its nomination",
 		file: "internal/scheduler/preemption/plugin.go",
-		before: `	if result == nil && status.Message() == policyNever {
+		before: `	if result == nil && status.Message() == policyNever && pod.Status.NominatedNodeName != "" {
 `,
 		after: `	if false {
 `,
