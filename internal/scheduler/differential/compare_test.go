@@ -258,8 +258,8 @@ func (c *contest) compareRehearsals(pod *corev1.Pod, want, got decision) {
 	}
 }
 
-// endsVainNomination reports whether livesched ends the nomination of a pod that preempts no others,
-// which kube-scheduler leaves (docs/compare/kube-scheduler.md).
+// endsVainNomination reports whether livesched ends the nomination of a pod that preempts no
+// others, which kube-scheduler leaves (docs/compare/kube-scheduler.md).
 func endsVainNomination(got decision) bool {
 	return got.Err != nil && got.Nominating != nil && got.Nominating.NominatedNodeName == "" &&
 		strings.HasSuffix(got.Err.Error(), "preemption: not eligible due to preemptionPolicy=Never.")
