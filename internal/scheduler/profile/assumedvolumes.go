@@ -23,7 +23,10 @@ type assumedVolumes struct {
 	// of holds an assumption by the *volumebinding.PodVolumes that a pod's scheduling cycle passes
 	// on.
 	of sync.Map
-	mu sync.Mutex // guards pods
+	// reverting is held while what was assumed for a pod is reverted, so that nothing is assumed
+	// again for another pod that gives up at the same time.
+	reverting sync.Mutex
+	mu        sync.Mutex // guards pods
 	// pods is how many of the pods in of use a claim.
 	pods map[types.NamespacedName]int
 }
@@ -44,30 +47,23 @@ func (a *assumedVolumes) remove(volumes *volumebinding.PodVolumes) (sharing []as
 	}
 	pod := value.(assumption).pod
 	a.count(pod, -1)
-	if !a.shares(pod) {
+	shared := sets.New[string]()
+	for name := range podfields.VolumeClaimNames(pod) {
+		if a.haveFor(pod.Namespace, name) {
+			shared.Insert(name)
+		}
+	}
+	if len(shared) == 0 {
 		return nil
 	}
-	claims := sets.New(slices.Collect(podfields.VolumeClaimNames(pod))...)
 	for _, value := range a.of.Range {
 		other := value.(assumption)
 		if other.pod.Namespace == pod.Namespace &&
-			claims.HasAny(slices.Collect(podfields.VolumeClaimNames(other.pod))...) {
+			shared.HasAny(slices.Collect(podfields.VolumeClaimNames(other.pod))...) {
 			sharing = append(sharing, other)
 		}
 	}
 	return sharing
-}
-
-// shares reports whether other pods have assumed volumes for the claims of a pod.
-func (a *assumedVolumes) shares(pod *corev1.Pod) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for name := range podfields.VolumeClaimNames(pod) {
-		if a.pods[types.NamespacedName{Namespace: pod.Namespace, Name: name}] > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *assumedVolumes) count(pod *corev1.Pod, n int) {
@@ -85,10 +81,10 @@ func (a *assumedVolumes) count(pod *corev1.Pod, n int) {
 }
 
 // haveFor reports whether a pod that uses the claim has assumed volumes.
-func (a *assumedVolumes) haveFor(claim *corev1.PersistentVolumeClaim) bool {
+func (a *assumedVolumes) haveFor(namespace, claim string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.pods[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] > 0
+	return a.pods[types.NamespacedName{Namespace: namespace, Name: claim}] > 0
 }
 
 // assumption is what the binder was asked to assume.
@@ -98,17 +94,26 @@ type assumption struct {
 	volumes volumebinding.PodVolumes
 }
 
-// assumeAgain makes the binder of other state assume the same. What the API server has already
-// confirmed, the binder knows from its informers: assuming it again fails, and need not succeed.
+// again makes a binder assume the same, and reports whether it does. What the API server has
+// already confirmed, the binder knows from its informers: assuming it again fails, and need not
+// succeed.
+func (as assumption) again(logger klog.Logger, binder volumebinding.SchedulerVolumeBinder) (
+	volumes *volumebinding.PodVolumes, assumed bool) {
+	copied := copyOf(&as.volumes)
+	if _, err := binder.AssumePodVolumes(logger, as.pod, as.node, &copied); err != nil {
+		logger.V(4).Info("The volumes of a pod are not assumed again", "pod", klog.KObj(as.pod), "err", err)
+		return nil, false
+	}
+	return &copied, true
+}
+
+// assumeAgain makes the binder of other state assume the same.
 func (a *assumedVolumes) assumeAgain(logger klog.Logger, other *Durable) {
 	for _, value := range a.of.Range {
 		as := value.(assumption)
-		volumes := as.volumes
-		if _, err := other.binder.AssumePodVolumes(logger, as.pod, as.node, &volumes); err != nil {
-			logger.V(4).Info("The volumes of a pod are not assumed again", "pod", klog.KObj(as.pod), "err", err)
-			continue
+		if volumes, assumed := as.again(logger, other.binder); assumed {
+			other.assumed.add(volumes, as)
 		}
-		other.assumed.add(&volumes, as)
 	}
 }
 

@@ -114,13 +114,13 @@ func (b *boundedBinder) AssumePodVolumes(
 }
 
 // RevertAssumedPodVolumes reverts AssumePodVolumes. For a claim that the pod shares with others,
-// the binder forgets what it has assumed for them, too. So that is assumed again. It fails, and
-// need not succeed, if informers have it.
+// the binder forgets what it has assumed for them, too. So that is assumed again.
 func (b *boundedBinder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
+	b.assumed.reverting.Lock()
+	defer b.assumed.reverting.Unlock()
 	b.SchedulerVolumeBinder.RevertAssumedPodVolumes(volumes)
 	for _, other := range b.assumed.remove(volumes) {
-		again := copyOf(&other.volumes)
-		_, _ = b.SchedulerVolumeBinder.AssumePodVolumes(klog.Background(), other.pod, other.node, &again)
+		other.again(klog.Background(), b.SchedulerVolumeBinder)
 	}
 }
 

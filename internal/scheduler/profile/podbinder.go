@@ -113,7 +113,7 @@ func (b *podBinder) claimsWith(logger klog.Logger, pod *corev1.Pod, labels map[s
 	b.volumes.labels, b.volumes.claims, b.volumes.elsewhere = labels, b.volumes.claims[:0], false
 	for claim := range b.unboundClaims(pod) {
 		b.volumes.claims = append(b.volumes.claims, claim.UID)
-		b.volumes.elsewhere = b.volumes.elsewhere || labels != nil && b.assumed.haveFor(claim)
+		b.volumes.elsewhere = b.volumes.elsewhere || labels != nil && b.assumed.haveFor(claim.Namespace, claim.Name)
 	}
 	b.volumes.only = true
 	defer func() { b.volumes.only, b.volumes.labels = false, nil }()
