@@ -125,18 +125,20 @@ func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 		count: counts{"cases": 1}, slices: map[string]*resourcev1.ResourceSlice{},
 		added: map[string]*corev1.Node{}}
 	w.separate = w.chance(70)
-	var all []runtime.Object
 	for i := range 16 {
-		claim := w.newClaim(i)
-		w.claims = append(w.claims, claim)
-		all = append(all, claim)
+		w.claims = append(w.claims, w.newClaim(i))
 	}
+	all := slices.Clone(w.claims)
 	for i := range decisionsPerCase {
 		claim := objects.DeviceClaim(spareOf(podName(i)), ofPlain)
 		claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
 		all = append(all, claim)
 	}
-	w.deviceSides, w.cancel = newDeviceSides(t, all)
+	listed := make([]runtime.Object, len(all))
+	for i, claim := range all {
+		listed[i] = claim
+	}
+	w.deviceSides, w.cancel = newDeviceSides(t, listed)
 	nodes := 3 + w.IntN(8)
 	if w.chance(3) { // more than a search on the best nodes first looks at one by one
 		nodes += 150
@@ -163,7 +165,7 @@ func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 		defer close(w.done)
 		w.objects.Resource().V1().ResourceClaims().Informer().RunWithContext(w.ctx)
 	}()
-	w.awaitClaims(t, w.claims)
+	w.awaitClaims(t, all)
 	return w
 }
 
