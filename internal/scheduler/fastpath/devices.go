@@ -261,12 +261,19 @@ func (r *deviceRows) shareRefusals(slots []cache.Slot) {
 		if r.verdict[slot] != devicesRefused {
 			continue
 		}
-		if r.refusal[slot].Equal(r.latest) {
+		if sameRefusal(r.refusal[slot], r.latest) {
 			r.refusal[slot] = r.latest
 		} else {
 			r.latest = r.refusal[slot]
 		}
 	}
+}
+
+// sameRefusal reports whether a node is refused as another one, which may be nil. Equal of a status
+// takes microseconds, by reflection.
+func sameRefusal(one, other *fwk.Status) bool {
+	return other != nil && one.Code() == other.Code() && one.Plugin() == other.Plugin() &&
+		slices.Equal(one.Reasons(), other.Reasons())
 }
 
 // allocate returns a function that runs DynamicResources on a node with this state, and keeps the
