@@ -50,6 +50,12 @@ var globalRand struct {
 	state [4]uint64
 }
 
+// compareInOrder keeps go-cmp, with which kube-scheduler compares statuses, from taking one of two
+// ways to compare lists, by the time at which the process has started.
+//
+//go:linkname compareInOrder github.com/google/go-cmp/cmp/internal/flags.Deterministic
+var compareInOrder bool
+
 //go:linkname currentThread runtime.getm
 func currentThread() uintptr
 
@@ -73,6 +79,7 @@ func seedRuntime(seed uint64) {
 		moveHeap()
 	}
 	runtime.MemProfileRate = 0 // samples are drawn
+	compareInOrder = true
 	globalRand.state[0] = seed
 	processors[0].ticks = 0
 	thread := currentThread()

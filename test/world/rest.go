@@ -105,8 +105,11 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		return
 	}
 	waits := w.waits(pod) || w.lacksClaim(pod)
-	if reason := condition.Reason; reason != corev1.PodReasonUnschedulable &&
-		(!waits || reason != v1alpha1.PodReasonPreEnqueueRejected) {
+	switch reason := condition.Reason; {
+	case reason == corev1.PodReasonUnschedulable || waits && reason == v1alpha1.PodReasonPreEnqueueRejected:
+	case pod.CreationTimestamp.Time.Before(w.restored): // that of a former attempt
+		w.counts["condition lost by a restore"]++
+	default:
 		w.fail("pod %s is pending because of %s: %s%s", pod.Name, reason, condition.Message, w.queued(pod))
 		return
 	}
