@@ -104,7 +104,12 @@ func (w *World) execute(x *exchange) {
 		w.disturb(x)
 	}
 	if x.isWrite() && w.strikes(faultTwice, x) {
-		w.later(x, w.latency(x), func() { w.executeUnanswered(x) })
+		w.later(x, w.latency(x), func() {
+			w.executeUnanswered(x)
+			if x.message() == messageStatus { // others may have been written in between
+				w.overwritten[x.req.URL.Path] = true
+			}
+		})
 	}
 	switch {
 	case w.strikes(faultLostAnswer, x):

@@ -89,7 +89,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	condition := pod.Status.Conditions[i]
 	w.log.add("pod %s is pending: %s: %s", pod.Name, condition.Reason, condition.Message)
 	if w.overwritten[statusPath(pod)] {
-		w.counts["condition of another process"]++
+		w.counts["condition that was overwritten"]++
 		return
 	}
 	gated := condition.Reason == corev1.PodReasonSchedulingGated
