@@ -94,7 +94,9 @@ type held struct {
 	stacks map[string]int
 }
 
-func (h held) String() string { return fmt.Sprintf("%d goroutines, %d KiB", h.goroutines, h.bytes>>10) }
+func (h held) String() string {
+	return fmt.Sprintf("%d goroutines, %.1f MiB", h.goroutines, float64(h.bytes)/(1<<20))
+}
 
 // measure returns what the process holds, without the transcript.
 func (w *World) measure() held {
