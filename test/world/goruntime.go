@@ -6,6 +6,7 @@ package world
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"runtime"
 	"unsafe"
 )
@@ -84,6 +85,18 @@ func seedRuntime(seed uint64) {
 	processors[0].ticks = 0
 	thread := currentThread()
 	seedThread(*(*unsafe.Pointer)(unsafe.Pointer(&thread)))
+	fillLineCache()
+}
+
+// fillLineCache replaces the lines of code that the runtime has looked up last. It keeps some of
+// them, and draws a number to keep another one.
+func fillLineCache() {
+	begin := reflect.ValueOf(Simulate).Pointer()
+	for pc := begin; pc < begin+4<<10; pc++ {
+		if f := runtime.FuncForPC(pc); f != nil {
+			f.FileLine(pc)
+		}
+	}
 }
 
 // moveHeap lets the heap begin anew, without what is free in it. What was allocated before depends

@@ -18,8 +18,8 @@ var (
 	seed     = flag.Uint64("seed", 1, "seed of the first world")
 	seeds    = flag.Int("seeds", 0, "number of worlds")
 	planFile = flag.String("plan", "", "file with the plan of the only world, as JSON")
-	logTo    = flag.String("transcript", "", "file for the transcript of a world that fails, or of the last one")
-	resultTo = flag.String("result", "", "file for the result of a world that fails, or of the last one, as JSON")
+	logTo    = flag.String("transcript", os.DevNull, "file for the transcript of the last world")
+	resultTo = flag.String("result", os.DevNull, "file for the result of the last world, as JSON")
 )
 
 // TestAWorldWithoutTrouble is what every run of the tests sees: three livescheds, pods and profiles
@@ -54,16 +54,14 @@ func TestWorlds(t *testing.T) {
 		took := time.Since(began).Round(time.Millisecond)
 		t.Logf("seed %d: %v of simulated time in %v: %v", plan.Seed, result.Simulated, took, result.Counts)
 		report(t, plan, &result)
-		if *logTo != "" {
-			f, err := os.Create(*logTo)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := result.log.writeTo(f); err != nil {
-				t.Fatal(err)
-			}
-			_ = f.Close()
+		f, err := os.Create(*logTo)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if err := result.log.writeTo(f); err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
 		if result.Err != nil {
 			t.Fatalf("seed %d: %v\nplan: %v", plan.Seed, result.Err, plan)
 		}
@@ -89,11 +87,9 @@ func plans(t *testing.T) (all []*Plan) {
 	return []*Plan{plan}
 }
 
-// report writes the result of a world to the file of -result.
+// report writes the result of a world to the file of -result. It does the same without one, since
+// what happens before a world has an influence on it.
 func report(t *testing.T, plan *Plan, result *Result) {
-	if *resultTo == "" {
-		return
-	}
 	r := runner.Report{Plan: json.RawMessage(plan.String()), Counts: result.Counts, Simulated: result.Simulated}
 	if result.Err != nil {
 		r.Error = result.Err.Error()

@@ -49,8 +49,10 @@ func run() (code int, err error) {
 	runtime.LockOSThread() // ptrace accepts only the thread that has started the process
 	command := exec.Command(os.Args[2], os.Args[3:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
-	command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB",
-		"GODEBUG=asyncpreemptoff=1,randautoseed=0")
+	// What the environment has in addition would have an influence on where the runtime places what
+	// it allocates.
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),
+		"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB", "GODEBUG=asyncpreemptoff=1,randautoseed=0"}
 	// Whoever kills replay means the program, too.
 	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {

@@ -5,6 +5,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,23 +95,22 @@ func (s Source) Name() string {
 
 func (s Source) flags() []string {
 	if s.Plan != "" {
-		return []string{"-plan", s.Plan}
+		return []string{"-seeds=0", "-plan=" + s.Plan}
 	}
-	return []string{"-seeds", "1", "-seed", strconv.FormatUint(s.Seed, 10)}
+	return []string{"-seeds=1", "-seed=" + strconv.FormatUint(s.Seed, 10)}
 }
 
 // Command returns the command that runs a world.
 func (p *Programs) Command(source Source, transcript string) string {
-	return strings.Join(append([]string{p.Replay}, p.arguments(source, transcript)...), " ")
+	return strings.Join(append([]string{p.Replay}, p.arguments(source, transcript, os.DevNull)...), " ")
 }
 
-func (p *Programs) arguments(source Source, transcript string) []string {
-	arguments := append([]string{strconv.FormatUint(source.Seed, 10), p.Test, "-test.run=TestWorlds", "-test.v",
-		"-test.timeout=" + p.Timeout.String()}, source.flags()...)
-	if transcript != "" {
-		arguments = append(arguments, "-transcript", transcript)
-	}
-	return arguments
+// arguments returns as many arguments each time: their number has an influence on where Go's runtime
+// places what it allocates, and so on the world.
+func (p *Programs) arguments(source Source, transcript, result string) []string {
+	return append([]string{strconv.FormatUint(source.Seed, 10), p.Test, "-test.run=TestWorlds", "-test.v",
+		"-test.timeout=" + p.Timeout.String(), "-transcript=" + cmp.Or(transcript, os.DevNull), "-result=" + result},
+		source.flags()...)
 }
 
 // Run runs a world. It writes a transcript unless that is empty. The end of the process before that
@@ -125,7 +125,7 @@ func (p *Programs) Run(ctx context.Context, source Source, transcript string) (*
 	// A goroutine that never waits keeps the test from noticing that its time is over.
 	limited, cancel := context.WithTimeout(ctx, p.Timeout+p.Timeout/10+time.Second)
 	defer cancel()
-	test := exec.CommandContext(limited, p.Replay, append(p.arguments(source, transcript), "-result", result)...)
+	test := exec.CommandContext(limited, p.Replay, p.arguments(source, transcript, result)...)
 	test.WaitDelay = 10 * time.Second
 	output, failed := test.CombinedOutput()
 	if ctx.Err() != nil {

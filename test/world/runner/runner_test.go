@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// TestRun runs shell scripts in place of program replay, whose last argument is the file for the
-// result.
+// TestRun runs shell scripts in place of program replay.
 func TestRun(t *testing.T) {
-	const begins = `for file; do :; done
+	const begins = `for argument; do case $argument in -result=*) file=${argument#*=} ;; esac; done
 echo '{"Plan": {"Seed": 7}, "Error": "the world did not come to its end"}' >"$file"
 `
 	for name, c := range map[string]struct {

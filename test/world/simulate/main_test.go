@@ -26,11 +26,9 @@ func TestTheTranscriptsOfWorldsThatFailStay(t *testing.T) {
 	}
 	write("replay", `#!/bin/sh
 seed=$1
-while [ $# -gt 2 ]; do
-  case $1 in -transcript) transcript=$2 ;; -result) result=$2 ;; esac
-  shift
+for argument; do
+  case $argument in -transcript=*) transcript=${argument#*=} ;; -result=*) result=${argument#*=} ;; esac
 done
-result=$2
 echo "what seed $seed did" >"$transcript"
 fails=
 if [ $seed = 6 ] && ! [ -e `+file("failed")+` ]; then fails="2 replicas lead"; touch `+file("failed")+`; fi
