@@ -53,7 +53,9 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		}
 		w.after(w.kubeletDelay(), func() { w.runPod(after) })
 	}
-	if after.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
+	// A restore of etcd may put an earlier pod in place of one that is ending.
+	if after.DeletionTimestamp != nil &&
+		(before == nil || before.UID != after.UID || before.DeletionTimestamp == nil) {
 		w.endPodLater(after)
 	}
 }
