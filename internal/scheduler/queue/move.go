@@ -196,13 +196,14 @@ func (m *move) considerLocked(c candidate) {
 		return
 	}
 	s := c.strategy
-	if c.nominated && e.place == Unschedulable {
-		s = afterBackoff
-	} else if c.alike == nil || c.alike != e.hintGroup {
-		if !e.awaits(m.event.event) {
-			return
+	if c.alike == nil || c.alike != e.hintGroup {
+		s = stay
+		if e.awaits(m.event.event) {
+			s = m.worthRequeuingLocked(m.logger, e, &m.event)
 		}
-		s = m.worthRequeuingLocked(m.logger, e, &m.event)
+		if c.nominated && e.place == Unschedulable {
+			s = max(s, afterBackoff)
+		}
 	}
 	switch {
 	case s == stay:
