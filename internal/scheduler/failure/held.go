@@ -60,17 +60,20 @@ func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker, groups *gr
 	}
 }
 
-// reportHeld reports why a pod is held, and returns true, unless the pod's condition has the
-// reason already: then this leader or the one before has reported it. The queue's lock is held.
-// Neither call blocks or calls the queue.
+// reportHeld reports why a pod is held, and returns true, unless the pod's status has that already:
+// then this leader or the one before has reported it. The queue's lock is held. Neither call blocks
+// or calls the queue.
 func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
 	pod := held.Pod
 	condition := unscheduledCondition(pod, reasonHeld, heldMessage(held.HoldReason))
 	_, written := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	last := h.Statuses.Condition(pod.UID) // which informers may not have
+	if held.NominationEnded { // the status could not be written when the nomination ended
+		h.Statuses.Write(podstatus.Update{Pod: pod, Nominating: ClearNomination})
+	}
 	if written != nil && podstatus.SameCondition(written, condition) &&
 		(last == nil || podstatus.SameCondition(last, condition)) {
-		return false
+		return held.NominationEnded
 	}
 	logger.V(2).Info("The pod is held before its scheduling", "pod", klog.KObj(pod), "reason", condition.Message)
 	h.Recorder(pod.Spec.SchedulerName).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling",

@@ -71,8 +71,10 @@ type theOnly struct{ *corev1.Pod }
 func (p theOnly) Newest(*corev1.Pod) *corev1.Pod               { return p.Pod }
 func (theOnly) NotWritten(context.Context, *corev1.Pod, error) {}
 
+// quotaMessage is the message of the condition of a pod that shut holds.
+const quotaMessage = "The PreEnqueue plugin Quota holds the pod: the quota is used up"
+
 func TestHeldPodsAreReported(t *testing.T) {
-	const message = "The PreEnqueue plugin Quota holds the pod: the quota is used up"
 	metrics.Register()
 	over := lease.NewTerm(time.Hour)
 	over.Renew(time.Now())
@@ -84,16 +86,16 @@ func TestHeldPodsAreReported(t *testing.T) {
 		reason string // of the condition that is written
 	}{
 		"with an Event and a condition": {
-			events: []string{"Warning FailedScheduling " + message}, reason: v1alpha1.PodReasonPreEnqueueRejected,
+			events: []string{"Warning FailedScheduling " + quotaMessage}, reason: v1alpha1.PodReasonPreEnqueueRejected,
 		},
 		"instead of the reason of an earlier attempt": {
 			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 				Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes"},
-			events: []string{"Warning FailedScheduling " + message}, reason: v1alpha1.PodReasonPreEnqueueRejected,
+			events: []string{"Warning FailedScheduling " + quotaMessage}, reason: v1alpha1.PodReasonPreEnqueueRejected,
 		},
 		"not if the leader before has done it": {
 			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
-				Reason: v1alpha1.PodReasonPreEnqueueRejected, Message: message},
+				Reason: v1alpha1.PodReasonPreEnqueueRejected, Message: quotaMessage},
 		},
 		"not by a replica that may not lead any more": {term: over},
 	} {
@@ -138,7 +140,7 @@ func TestHeldPodsAreReported(t *testing.T) {
 					return
 				}
 				g.Expect(stored.Status.Conditions).
-					To(ConsistOf(And(HaveField("Reason", test.reason), HaveField("Message", message))))
+					To(ConsistOf(And(HaveField("Reason", test.reason), HaveField("Message", quotaMessage))))
 			})
 		})
 	}
@@ -150,41 +152,63 @@ func TestAReportOfAHeldPodThatGotLostIsRepeated(t *testing.T) {
 	handlers := utilruntime.ErrorHandlers
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	utilruntime.ErrorHandlers = nil // one of them sleeps, by a clock outside of the bubble
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		q := queue.New(queue.Config{Clock: clock.RealClock{}})
-		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
-			"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{shut{}}},
-		}}, sets.New("mine"))
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "pod"},
-			Spec: corev1.PodSpec{SchedulerName: "mine"}}
-		q.Add(logr.Discard(), pod)
-		known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
-		g.Expect(known.Add(pod)).To(Succeed())
-
-		client, attempts := fake.NewClientset(pod), 0
-		client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-			attempts++
-			return attempts == 1, nil, errors.New("connection reset by peer")
+	held := unscheduledCondition(&corev1.Pod{}, reasonHeld, quotaMessage)
+	for name, status := range map[string]corev1.PodStatus{
+		"the condition": {},
+		"the end of its nomination": {NominatedNodeName: "node",
+			Conditions: []corev1.PodCondition{*held}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				stored := statusAfterLostReport(t, status)
+				g.Expect(stored.Conditions).To(ConsistOf(HaveField("Reason", v1alpha1.PodReasonPreEnqueueRejected)))
+				g.Expect(stored.NominatedNodeName).To(BeEmpty())
+			})
 		})
-		statuses := NewStatusWriter(client, corev1listers.NewPodLister(known), cache.New(), q)
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
-		statuses.Start(ctx)
-		h := &Handler{Queue: q, Statuses: statuses,
-			Recorder: func(string) events.EventRecorderLogger { return noted{&[]string{}} }}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			h.ReportHeld(ctx, clock.RealClock{}, nil)
-		}()
-		time.Sleep(3 * time.Minute) //nolint:forbidigo // of the bubble
-		cancel()
-		<-ended
-		statuses.Close(t.Context())
+	}
+}
 
-		stored, err := client.CoreV1().Pods("ns").Get(t.Context(), "pod", metav1.GetOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(stored.Status.Conditions).
-			To(ConsistOf(HaveField("Reason", v1alpha1.PodReasonPreEnqueueRejected)))
+// statusAfterLostReport returns the status of a held pod three minutes after the first write of its
+// status got lost. If it is nominated, that ends at the beginning.
+func statusAfterLostReport(t *testing.T, status corev1.PodStatus) corev1.PodStatus {
+	t.Helper()
+	g := NewWithT(t)
+	q := queue.New(queue.Config{Clock: clock.RealClock{}})
+	q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
+		"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{shut{}}},
+	}}, sets.New("mine"))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "pod"},
+		Spec: corev1.PodSpec{SchedulerName: "mine"}, Status: status}
+	q.Add(logr.Discard(), pod)
+	known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	g.Expect(known.Add(pod)).To(Succeed())
+
+	client, attempts := fake.NewClientset(pod), 0
+	client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		attempts++
+		return attempts == 1, nil, errors.New("connection reset by peer")
 	})
+	statuses := NewStatusWriter(client, corev1listers.NewPodLister(known), cache.New(), q)
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+	statuses.Start(ctx)
+	if status.NominatedNodeName != "" {
+		q.Nominator().DeleteNominatedPodIfExists(pod)
+		statuses.Write(podstatus.Update{Pod: pod, Nominating: ClearNomination})
+	}
+	h := &Handler{Queue: q, Statuses: statuses,
+		Recorder: func(string) events.EventRecorderLogger { return noted{&[]string{}} }}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.ReportHeld(ctx, clock.RealClock{}, nil)
+	}()
+	time.Sleep(3 * time.Minute) //nolint:forbidigo // of the bubble
+	cancel()
+	<-ended
+	statuses.Close(t.Context())
+
+	stored, err := client.CoreV1().Pods("ns").Get(t.Context(), "pod", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	return stored.Status
 }

@@ -33,6 +33,9 @@ type HoldReason struct {
 type Held struct {
 	// Pod is the newest version that the queue received.
 	Pod *corev1.Pod
+	// NominationEnded means that the status of the pod names a node that is not kept free for it any
+	// more.
+	NominationEnded bool
 	HoldReason
 }
 
@@ -124,7 +127,8 @@ func (q *Queue) ReportHeld(limit int, report func(Held) bool) {
 			}
 			q.unlistLocked(e)
 			e.hold.reported, e.hold.reportedAt = e.heldIn(e.place), q.clock.Now()
-			if report(Held{Pod: e.pod, HoldReason: e.hold.reported}) {
+			ended := e.pod.Status.NominatedNodeName != "" && q.nominator.NodeOf(e.pod.UID) == ""
+			if report(Held{Pod: e.pod, NominationEnded: ended, HoldReason: e.hold.reported}) {
 				reported++
 			}
 			return true
