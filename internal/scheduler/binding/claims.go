@@ -64,8 +64,11 @@ func (b *Binder) checkDevices(ctx context.Context, pod *corev1.Pod, nodeName str
 			}
 		}
 		allocation := claim.Status.Allocation
-		if node == nil || allocation == nil || allocation.NodeSelector == nil {
+		if allocation == nil || allocation.NodeSelector == nil {
 			continue
+		}
+		if node == nil {
+			return fmt.Errorf("node %s does not exist any more", nodeName)
 		}
 		selector, err := nodeaffinity.NewNodeSelector(allocation.NodeSelector)
 		if err != nil {

@@ -166,7 +166,7 @@ func TestAPodIsNotBoundWhereItsClaimHasNoDevices(t *testing.T) {
 		"devices of all nodes":           {&resourcev1.AllocationResult{}, mine, false, ""},
 		"no plugin reserved the claim":   {devicesOf(in, "n2"), others, false, ""},
 		"the claim has no devices":       {nil, mine, false, ""},
-		"the node is gone":               {devicesOf(in, "n2"), mine, true, ""},
+		"the node is gone":               {devicesOf(in, "n2"), mine, true, "node n1 does not exist any more"},
 		"an invalid selector": {devicesOf("Near", nodeName), mine, false,
 			"the node selector of the devices of claim default/c is invalid: "},
 	} {
