@@ -68,7 +68,8 @@ func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
 	condition := unscheduledCondition(pod, reasonHeld, heldMessage(held.HoldReason))
 	_, written := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	last := h.Statuses.Condition(pod.UID) // which informers may not have
-	if held.NominationEnded { // the status could not be written when the nomination ended
+	// The status could not be written when the nomination ended.
+	if held.NominationEnded {
 		h.Statuses.Write(podstatus.Update{Pod: pod, Nominating: ClearNomination})
 	}
 	if written != nil && podstatus.SameCondition(written, condition) &&

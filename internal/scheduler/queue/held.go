@@ -33,8 +33,7 @@ type HoldReason struct {
 type Held struct {
 	// Pod is the newest version that the queue received.
 	Pod *corev1.Pod
-	// NominationEnded means that the status of the pod names a node that is not kept free for it any
-	// more.
+	// NominationEnded means that the status of the pod names a node that is not kept free for it.
 	NominationEnded bool
 	HoldReason
 }
