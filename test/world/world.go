@@ -40,8 +40,8 @@ type World struct {
 	// term is who leads, and excused until when nodes may be over their resources.
 	term    term
 	excused time.Time
-	// overwritten has the paths of status that a process wrote last which does not lead, or whose last
-	// write was executed twice.
+	// overwritten has the paths of status that a process wrote last which does not lead, or whose
+	// last write was executed twice.
 	overwritten map[string]bool
 	// uncertain is when a write may have been sent last that is executed after all others take it
 	// as failed.

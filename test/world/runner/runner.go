@@ -105,8 +105,8 @@ func (p *Programs) Command(source Source, transcript string) string {
 	return strings.Join(append([]string{p.Replay}, p.arguments(source, transcript, os.DevNull)...), " ")
 }
 
-// arguments returns as many arguments each time: their number has an influence on where Go's runtime
-// places what it allocates, and so on the world.
+// arguments returns as many arguments each time: their number has an influence on where Go's
+// runtime places what it allocates, and so on the world.
 func (p *Programs) arguments(source Source, transcript, result string) []string {
 	return append([]string{strconv.FormatUint(source.Seed, 10), p.Test, "-test.run=TestWorlds", "-test.v",
 		"-test.timeout=" + p.Timeout.String(), "-transcript=" + cmp.Or(transcript, os.DevNull), "-result=" + result},
