@@ -417,29 +417,4 @@ var mutants = []mutant{
 		after: `	if false {
 `,
 	},
-	{
-		name: "the volume that a shared claim has got is not looked at",
-		file: "internal/scheduler/profile/staticvolumes.go",
-		before: `			if _, err := p.look(ctx, binder, pod, nil); err != nil {
-`,
-		after: `			if err := ctx.Err(); false {
-`,
-	},
-	{
-		name: "a pod waits for the volume of a claim while another one is gone",
-		file: "internal/scheduler/profile/provision.go",
-		before: `		if _, err := p.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err != nil {
-			return false, err
-		}
-`,
-		after: `		_ = name
-`,
-	},
-	{
-		name: "a group that is created again within a minute gets no condition",
-		file: "internal/scheduler/queue/held.go",
-		before: `		h.reported = HoldReason{} // if that is the case again, it is news
-		if`,
-		after: `		if`,
-	},
 }
