@@ -48,8 +48,12 @@ func (w *World) cordon(node *corev1.Node, unschedulable bool) {
 func (w *World) evict(r *rand.Rand, pod *corev1.Pod) {
 	known := w.cluster.preemptions.deleted[pod.UID]
 	w.cluster.preemptions.deleted[pod.UID] = true
-	err := w.cluster.kube.PolicyV1().Evictions(pod.Namespace).Evict(w.ctx,
-		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
+	// A client waits and tries again if the budget is new. The world would stand still meanwhile,
+	// and so would the controller of the budget.
+	err := w.cluster.kube.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
+		SubResource("eviction").MaxRetries(0).
+		Body(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}).
+		Do(w.ctx).Error()
 	if apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) { // or several budgets select it
 		w.counts["evictions that a budget forbids"]++
 		w.cluster.preemptions.deleted[pod.UID] = known
