@@ -105,8 +105,9 @@ func (w *World) execute(x *exchange) {
 	}
 	if x.isWrite() && w.strikes(faultTwice, x) {
 		w.later(x, w.latency(x), func() {
+			before := w.etcd.Revision()
 			w.executeUnanswered(x)
-			if x.message() == messageStatus { // others may have been written in between
+			if x.message() == messageStatus && w.etcd.Revision() != before { // over what came in between
 				w.overwritten[x.req.URL.Path] = true
 			}
 		})

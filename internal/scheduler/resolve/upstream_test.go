@@ -23,6 +23,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // loadUpstream loads the profile as kube-scheduler loads a configuration file
@@ -103,25 +104,13 @@ func TestRandomProfilesResolveAsInKubeScheduler(t *testing.T) {
 			continue
 		}
 		accepted++
-		if diff := cmp.Diff(want, withoutUnseen(got.Config, want), equateEmpty); diff != "" {
+		if diff := cmp.Diff(want, objects.WithoutUnseenArgs(got.Config, want), equateEmpty); diff != "" {
 			t.Fatalf("case %d (-kube-scheduler +livesched)\n%s\n%s", i, diff, text)
 		}
 	}
 	if accepted < 250 {
 		t.Errorf("only %d profiles were accepted: the test shows little", accepted)
 	}
-}
-
-// withoutUnseen returns a profile without the default arguments of a plugin that runs as
-// podGroupPostFilter only: kube-scheduler does not add them before it builds the plugin
-// (pluginsNames in pkg/scheduler/apis/config/v1/defaults.go).
-func withoutUnseen(profile, wanted *schedconfig.KubeSchedulerProfile) *schedconfig.KubeSchedulerProfile {
-	seen := *profile
-	seen.PluginConfig = slices.DeleteFunc(slices.Clone(seen.PluginConfig), func(c schedconfig.PluginConfig) bool {
-		return c.Name == "DefaultPreemption" && !slices.ContainsFunc(wanted.PluginConfig,
-			func(w schedconfig.PluginConfig) bool { return w.Name == c.Name })
-	})
-	return &seen
 }
 
 // refusedByBuild reports whether a profile was rejected for an error that kube-scheduler's

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // outOfTree are the out-of-tree plugins of the inputs.
@@ -108,7 +108,8 @@ func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *re
 			t.Fatalf("no profile %q: %+v", wanted.SchedulerName, got.ProfileResults)
 		}
 		withIgnored(wanted, want.Extenders)
-		if diff := cmp.Diff(wanted, withoutUnseen(profile.Config, wanted), cmpopts.EquateEmpty()); diff != "" {
+		config := objects.WithoutUnseenArgs(profile.Config, wanted)
+		if diff := cmp.Diff(wanted, config, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-kube-scheduler +livesched)\n%s", wanted.SchedulerName, diff)
 		}
 		if profile.Parallelism != want.Parallelism {
@@ -122,18 +123,6 @@ func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *re
 		}
 		compareExtenders(t, want.Extenders, profile.Extenders)
 	}
-}
-
-// withoutUnseen returns a profile without the default arguments of a plugin that runs as
-// podGroupPostFilter only: kube-scheduler does not add them before it builds the plugin
-// (pluginsNames in pkg/scheduler/apis/config/v1/defaults.go).
-func withoutUnseen(profile, wanted *schedconfig.KubeSchedulerProfile) *schedconfig.KubeSchedulerProfile {
-	seen := *profile
-	seen.PluginConfig = slices.DeleteFunc(slices.Clone(seen.PluginConfig), func(c schedconfig.PluginConfig) bool {
-		return c.Name == "DefaultPreemption" && !slices.ContainsFunc(wanted.PluginConfig,
-			func(w schedconfig.PluginConfig) bool { return w.Name == c.Name })
-	})
-	return &seen
 }
 
 // withIgnored sets the resources that NodeResourcesFit leaves to extenders, as kube-scheduler does
