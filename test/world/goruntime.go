@@ -101,8 +101,10 @@ func fillLineCache() {
 
 // moveHeap lets the heap begin anew, without what is free in it. What was allocated before depends
 // on flags and on the environment, and what is allocated now would get other addresses because of
-// it. The hashes of pointers depend on addresses. Nothing must be freed.
+// it. The hashes of pointers depend on addresses.
 func moveHeap() {
+	runtime.GC() // what is not used any more is filled, too
+	fillers = make([]unsafe.Pointer, 0, 1<<20)
 	const page, area, largest = 8 << 10, 64 << 20, 32 << 10
 	begin := (address(make([]byte, largest+1))/area + 1) * area
 	for address(make([]byte, page)) < begin {
@@ -114,13 +116,14 @@ func moveHeap() {
 		for address(make([]*byte, size/8)) < begin {
 		}
 	}
-	allocated = unsafe.Pointer(new([15]byte)) // the smallest objects share 16 bytes
+	fillers = append(fillers, unsafe.Pointer(new([15]byte))) // the smallest objects share 16 bytes
 }
 
-// allocated is what was allocated last. Without it, the compiler would put that on the stack.
-var allocated unsafe.Pointer
+// fillers are what moveHeap has allocated in place of what was free. They stay.
+var fillers []unsafe.Pointer
 
 func address[T any](slice []T) uintptr {
-	allocated = unsafe.Pointer(unsafe.SliceData(slice))
-	return uintptr(allocated)
+	filler := unsafe.Pointer(unsafe.SliceData(slice))
+	fillers = append(fillers, filler)
+	return uintptr(filler)
 }

@@ -119,6 +119,8 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		return
 	}
 	switch decision := judge.decide(pod); {
+	case node != "" && pod.CreationTimestamp.Time.Before(w.restored): // livesched had ended the nomination
+		w.counts["nomination back with a restore"]++
 	case node != "" && (decision.Nominating != nil || len(pod.Spec.Volumes) == 0):
 		w.fail("pod %s is pending (%s), and nominated for %s%s", pod.Name, condition.Message, node, w.queued(pod))
 	case node != "":

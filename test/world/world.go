@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"testing/synctest"
 	"time"
 
@@ -128,6 +129,11 @@ func (w *World) at(t time.Time, run func()) {
 // after adds a task.
 func (w *World) after(d time.Duration, run func()) { w.at(time.Now().Add(d), run) }
 
+// stepsPerCollection is after how many steps garbage is collected: while nothing runs, so that what
+// is allocated later has the same address each time. It is a compromise between the time that a
+// collection takes and that of memory which is new to the process.
+const stepsPerCollection = 2048
+
 // RunUntil lets time pass, until a time, until done returns true, or until an invariant is violated
 // unless the world ends.
 func (w *World) RunUntil(end time.Time, done func() bool) {
@@ -143,7 +149,9 @@ func (w *World) RunUntil(end time.Time, done func() bool) {
 		}
 		now := time.Now()
 		if len(w.agenda.tasks) > 0 && !w.agenda.tasks[0].at.After(now) {
-			w.counts["steps"]++
+			if w.counts["steps"]++; w.counts["steps"]%stepsPerCollection == 0 {
+				runtime.GC()
+			}
 			heap.Pop(&w.agenda).(*task).run()
 			continue
 		}
