@@ -81,11 +81,24 @@ func seedRuntime(seed uint64) {
 	}
 	runtime.MemProfileRate = 0 // samples are drawn
 	compareInOrder = true
+	seedScheduler(seed)
+	fillLineCache()
+}
+
+func seedScheduler(seed uint64) {
 	globalRand.state[0] = seed
 	processors[0].ticks = 0
 	thread := currentThread()
 	seedThread(*(*unsafe.Pointer)(unsafe.Pointer(&thread)))
-	fillLineCache()
+}
+
+// collectGarbage does so while all other goroutines wait, so that what is allocated later has the
+// same address each time. Random numbers have been drawn then: seedScheduler must follow.
+func collectGarbage() {
+	runtime.GC()
+	for range 100 { // goroutines of the runtime free what they needed
+		runtime.Gosched()
+	}
 }
 
 // fillLineCache replaces the lines of code that the runtime has looked up last. It keeps some of
@@ -101,11 +114,10 @@ func fillLineCache() {
 
 // moveHeap lets the heap begin anew, without what is free in it. What was allocated before depends
 // on flags and on the environment, and what is allocated now would get other addresses because of
-// it. The hashes of pointers depend on addresses.
+// it. The hashes of pointers depend on addresses. So nothing of it is freed, either.
 func moveHeap() {
-	runtime.GC() // what is not used any more is filled, too
-	fillers = make([]unsafe.Pointer, 0, 1<<20)
 	const page, area, largest = 8 << 10, 64 << 20, 32 << 10
+	earlier = make([]unsafe.Pointer, 0, mostEarlier)
 	begin := (address(make([]byte, largest+1))/area + 1) * area
 	for address(make([]byte, page)) < begin {
 	}
@@ -116,14 +128,33 @@ func moveHeap() {
 		for address(make([]*byte, size/8)) < begin {
 		}
 	}
-	fillers = append(fillers, unsafe.Pointer(new([15]byte))) // the smallest objects share 16 bytes
+	allocated = unsafe.Pointer(new([15]byte)) // the smallest objects share 16 bytes
+	const word, areas = 8, 4                  // more than there can be
+	for at, last := begin-areas*area, uintptr(0); at < begin; at += word {
+		switch object, _, _ := findObject(at, 0, 0); object {
+		case last:
+		case 0: // pages without objects
+			at = at/page*page + page - word
+		default:
+			earlier, last = append(earlier, *(*unsafe.Pointer)(unsafe.Pointer(&object))), object
+		}
+	}
 }
 
-// fillers are what moveHeap has allocated in place of what was free. They stay.
-var fillers []unsafe.Pointer
+// allocated is what was allocated last. Without it, the compiler would put that on the stack.
+var allocated unsafe.Pointer
 
 func address[T any](slice []T) uintptr {
-	filler := unsafe.Pointer(unsafe.SliceData(slice))
-	fillers = append(fillers, filler)
-	return uintptr(filler)
+	allocated = unsafe.Pointer(unsafe.SliceData(slice))
+	return uintptr(allocated)
 }
+
+// earlier are all objects that moveHeap has found or made.
+var earlier []unsafe.Pointer
+
+const mostEarlier = 1 << 20
+
+// findObject returns the begin of the object of which an address is, 0 if there is none.
+//
+//go:linkname findObject runtime.findObject
+func findObject(at, from, offset uintptr) (object, span, number uintptr)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"runtime"
 	"testing/synctest"
 	"time"
 
@@ -129,9 +128,8 @@ func (w *World) at(t time.Time, run func()) {
 // after adds a task.
 func (w *World) after(d time.Duration, run func()) { w.at(time.Now().Add(d), run) }
 
-// stepsPerCollection is after how many steps garbage is collected: while nothing runs, so that what
-// is allocated later has the same address each time. It is a compromise between the time that a
-// collection takes and that of memory which is new to the process.
+// stepsPerCollection is after how many steps garbage is collected. It is a compromise between the
+// time that a collection takes and that of memory which is new to the process.
 const stepsPerCollection = 2048
 
 // RunUntil lets time pass, until a time, until done returns true, or until an invariant is violated
@@ -150,7 +148,8 @@ func (w *World) RunUntil(end time.Time, done func() bool) {
 		now := time.Now()
 		if len(w.agenda.tasks) > 0 && !w.agenda.tasks[0].at.After(now) {
 			if w.counts["steps"]++; w.counts["steps"]%stepsPerCollection == 0 {
-				runtime.GC()
+				collectGarbage()
+				seedScheduler(w.plan.Seed + uint64(w.counts["steps"]))
 			}
 			heap.Pop(&w.agenda).(*task).run()
 			continue

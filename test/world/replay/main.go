@@ -52,7 +52,7 @@ func run() (code int, err error) {
 	// What the environment has in addition would have an influence on where the runtime places what
 	// it allocates.
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),
-		"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB", "GODEBUG=asyncpreemptoff=1,randautoseed=0"}
+		"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB", "GODEBUG=asyncpreemptoff=1,randautoseed=0,invalidptr=0"}
 	// Whoever kills replay means the program, too.
 	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
@@ -97,7 +97,7 @@ func patch(pid int, program string) error {
 		symbols[symbol.Name] = symbol
 	}
 	for _, name := range []string{retake, mutexTime, idleThread, assertion, typeSwitch, random, threadRandom,
-		randomState} {
+		randomState, wakeScavenger} {
 		if _, ok := symbols[name]; !ok {
 			return fmt.Errorf("%s has no symbol %s", program, name)
 		}
@@ -126,6 +126,7 @@ func patch(pid int, program string) error {
 	}
 	return errors.Join(
 		write(retake, 0, returnZero), write(mutexTime, 0, returnZero), write(idleThread, 0, returnZero),
+		write(wakeScavenger, 0, []byte{0xC3}), // ret
 		write(random, 0, generator),
 		write(threadRandom, call, []byte{0xB8, 1, 0, 0, 0}), // mov eax, 1
 	)
@@ -142,6 +143,8 @@ const (
 	// then all that is allocated later is elsewhere, and the hashes of pointers are others.
 	// So a thread is new each time; there are few.
 	idleThread = "runtime.mput"
+	// wakeScavenger starts a goroutine, at some time after a garbage collection, that returns memory.
+	wakeScavenger = "runtime.(*scavengerState).wake"
 	// assertion and typeSwitch keep the answers to some questions that code asks about types: one
 	// of a thousand, which they draw. What is drawn later would depend on what is kept before a
 	// world begins. So nothing is kept.
