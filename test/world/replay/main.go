@@ -50,7 +50,7 @@ func run() (code int, err error) {
 	command := exec.Command(os.Args[2], os.Args[3:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	// What the environment has in addition would have an influence on where the runtime places what
-	// it allocates.
+	// it allocates. invalidptr=0 lets the world ask for the objects in a part of the heap.
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),
 		"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB", "GODEBUG=asyncpreemptoff=1,randautoseed=0,invalidptr=0"}
 	// Whoever kills replay means the program, too.
@@ -143,7 +143,8 @@ const (
 	// then all that is allocated later is elsewhere, and the hashes of pointers are others.
 	// So a thread is new each time; there are few.
 	idleThread = "runtime.mput"
-	// wakeScavenger starts a goroutine, at some time after a garbage collection, that returns memory.
+	// wakeScavenger starts a goroutine, at some time after a garbage collection, that returns
+	// memory.
 	wakeScavenger = "runtime.(*scavengerState).wake"
 	// assertion and typeSwitch keep the answers to some questions that code asks about types: one
 	// of a thousand, which they draw. What is drawn later would depend on what is kept before a
