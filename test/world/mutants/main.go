@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,8 +22,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/livesched/livesched/test/world/runner"
 )
@@ -31,55 +36,72 @@ func main() {
 	only := flag.String("only", "", "regular expression for the names of mutants")
 	worlds := flag.Int("worlds", 20, "how many worlds may try to find a mutant")
 	first := flag.Uint64("seed", 1, "seed of the first world")
+	parallel := flag.Int("parallel", runtime.NumCPU(), "how many mutants are tried at a time")
 	flag.Parse()
-	if err := run(*only, *worlds, *first, flag.Arg(0)); err != nil {
+	if err := run(*only, *worlds, *first, *parallel, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, worlds int, first uint64, replay string) error {
+func run(only string, worlds int, first uint64, parallel int, replay string) error {
 	selected, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	missed := 0
 	fmt.Print("| mutant | worlds | seconds | found by |\n|---|---|---|---|\n")
+	var missed atomic.Int32
+	var tries errgroup.Group
+	tries.SetLimit(parallel)
 	for i := range mutants {
 		m := &mutants[i]
 		if !selected.MatchString(m.name) {
 			continue
 		}
-		program, err := m.build(dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		sources, err := m.sources(dir, worlds, first)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		began := time.Now()
-		programs := &runner.Programs{Replay: replay, Test: program, Timeout: 5 * time.Minute}
-		number, found, err := search(programs, sources, m.plan())
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		if found == "" {
-			missed++
-			found = "**not found**"
-		}
-		found, _, _ = strings.Cut(found, ";") // without the state of the queues
-		fmt.Printf("| %s | %d | %.0f | %s |\n", m.name, number, time.Since(began).Seconds(), found)
+		tries.Go(func() error {
+			found, err := m.try(worlds, first, replay)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			if !found {
+				missed.Add(1)
+			}
+			return nil
+		})
 	}
-	if missed > 0 {
-		return fmt.Errorf("%d mutants were not found", missed)
+	if err := tries.Wait(); err != nil {
+		return err
+	}
+	if n := missed.Load(); n > 0 {
+		return fmt.Errorf("%d mutants were not found", n)
 	}
 	return nil
+}
+
+// try makes a mistake, and prints a line about the worlds that looked for it.
+func (m *mutant) try(worlds int, first uint64, replay string) (bool, error) {
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program, err := m.build(dir)
+	if err != nil {
+		return false, err
+	}
+	sources, err := m.sources(dir, worlds, first)
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	programs := &runner.Programs{Replay: replay, Test: program, Timeout: 5 * time.Minute}
+	number, violation, err := search(programs, sources, m.plan())
+	if err != nil {
+		return false, err
+	}
+	line, _, _ := strings.Cut(cmp.Or(violation, "**not found**"), ";") // without the state of the queues
+	fmt.Printf("| %s | %d | %.0f | %s |\n", m.name, number, time.Since(began).Seconds(), line)
+	return violation != "", nil
 }
 
 // build returns the path of the tests with the mutant in them.
