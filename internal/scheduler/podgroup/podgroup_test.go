@@ -238,7 +238,9 @@ func TestWhichChangesOfAGroupMatter(t *testing.T) {
 	}{
 		{"it is new", Group{MinMember: 4}, true},
 		{"it is the same", Group{MinMember: 4}, false},
-		{"it needs fewer pods, which the queue looks at", Group{MinMember: 3}, false},
+		{"it needs more pods", Group{MinMember: 5}, false},
+		{"it needs fewer pods", Group{MinMember: 3}, true},
+		{"its pods are tried one by one", Group{MinMember: 3, OneByOne: true}, true},
 		{"it has a topology", Group{MinMember: 3, Topology: Topology{Required: "rack"}}, true},
 		{"it has a priority", Group{MinMember: 3, Topology: Topology{Required: "rack"}, Priority: ptr.To[int32](5)},
 			true},

@@ -121,13 +121,14 @@ func (r *Registry) SetServed(source Source, served, listed func() bool) {
 }
 
 // SetGroup records the newest version of a group. It reports whether the pods may be placed in
-// other ways than before: a new group may have been deleted and created again.
+// other ways than before, or with fewer others: a new group may have been deleted and created
+// again.
 func (r *Registry) SetGroup(g Group) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stateLocked(g.Key)
 	changed = s.group == nil || s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) ||
-		!ptr.Equal(s.group.Priority, g.Priority)
+		!ptr.Equal(s.group.Priority, g.Priority) || g.MinMember < s.group.MinMember || g.OneByOne != s.group.OneByOne
 	if s.group == nil {
 		s.begin(g.Begun)
 	} else if g.MinMember > s.group.MinMember {

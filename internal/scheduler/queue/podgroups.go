@@ -114,6 +114,20 @@ func (q *Queue) joinGroupLocked(e *entry) {
 	q.rankGroupLocked(m)
 }
 
+// rejoinGroupLocked adds a pod that comes back to the group that it waits with now. If that is its
+// former one, the pod does not leave it: it may be the last one that keeps what is known of it.
+func (q *Queue) rejoinGroupLocked(e *entry) {
+	key := memberKey{Key: groupOf(e.pod), schedulerName: e.pod.Spec.SchedulerName}
+	if e.member.of != nil && e.member.key == key {
+		e.member.set(false, false)
+		q.classifyLocked(e)
+		q.rankGroupLocked(e.member.of)
+		return
+	}
+	q.leaveGroupLocked(e)
+	q.joinGroupLocked(e)
+}
+
 // rankGroupLocked notes whether a group is half placed, and gives its pods their places in the
 // heaps: such a group is completed before others of its priority are placed. It must be called when
 // the number of its pods with a node may have changed.
@@ -361,8 +375,14 @@ func (q *Queue) enqueueHeldLocked(logger klog.Logger, m *members) {
 	q.enqueueMembersLocked(logger, m, func(e *entry) bool { return e.member.held })
 }
 
-// retryLocked retries the pods of a group that plugins refused.
+// retryLocked retries the pods of a group that plugins refused. Those in flight follow when they
+// come back, unless they are bound: their attempt may have begun before what has changed.
 func (q *Queue) retryLocked(logger klog.Logger, m *members) {
+	for e := range m.entries {
+		if e.place == InFlight {
+			e.flight.outdated = true
+		}
+	}
 	q.enqueueMembersLocked(logger, m, func(e *entry) bool { return e.place == Unschedulable })
 }
 

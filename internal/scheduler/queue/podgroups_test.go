@@ -186,6 +186,58 @@ func TestAGroupIsRetriedIfItNeedsFewerPods(t *testing.T) {
 	f.Expect(f.Counts().Active).To(Equal(3))
 }
 
+// TestAGroupThatChangesInFlightIsRetried covers changes of a group while it is tried.
+func TestAGroupThatChangesInFlightIsRetried(t *testing.T) {
+	for name, test := range map[string]struct {
+		change  func(f *fixture, key podgroup.Key)
+		retried bool
+	}{
+		"nothing":         {func(*fixture, podgroup.Key) {}, false},
+		"more are needed": {func(f *fixture, key podgroup.Key) { f.setGroup("g", 3); f.setGroup("g", 2) }, false},
+		"it is retried":   {func(f *fixture, key podgroup.Key) { f.RetryGroup(logger, key) }, true},
+		"a tree of groups changes": {func(f *fixture, key podgroup.Key) {
+			f.TreeChanged(logger, []podgroup.Key{key})
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := withGroups(t)
+			key := f.setGroup("g", 2)
+			f.Add(logger, newPod("a", memberOf("g")))
+			f.Add(logger, newPod("b", memberOf("g")))
+			popped, _ := f.popGroup()
+			test.change(f, key)
+			f.refuseGroup(popped)
+			if !test.retried {
+				f.Expect(f.Counts().Unschedulable).To(Equal(2))
+				return
+			}
+			f.Expect(f.Counts().Backoff).To(Equal(2))
+			f.step(time.Minute)
+			popped, _ = f.popGroup()
+			f.refuseGroup(popped)
+			f.Expect(f.Counts().Unschedulable).To(Equal(2), "the change counts once")
+		})
+	}
+}
+
+// TestTheLastPodOfAGroupThatComesBack covers a pod whose return must not make the queue forget its
+// group.
+func TestTheLastPodOfAGroupThatComesBack(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 2)
+	f.Add(logger, newPod("a", memberOf("g")))
+	f.Add(logger, newPod("b", memberOf("g")))
+	popped, _ := f.popGroup()
+	f.Delete(logger, popped.Pod.Pod)
+	_, err := f.Requeue(logger, popped.Pod, nil)
+	f.Expect(err).To(MatchError(ErrGone))
+	last := f.giveBack(popped.Group.Others[0], []string{"A"}, nil)
+	f.Expect(f.place(last)).To(Equal(Unschedulable))
+	f.step(time.Minute)
+	f.setGroup("g", 1)
+	f.Expect(f.place(last)).To(Equal(Active))
+}
+
 func TestAGroupIsRetriedWhenANodeGetsTheLabelThatItRequires(t *testing.T) {
 	relabeled := func(key, before, after string) func(f *fixture) {
 		return func(f *fixture) {

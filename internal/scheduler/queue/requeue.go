@@ -93,8 +93,7 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 	}
 	reassigned := e.place == InFlight && e.profile != profile
 	e.info, e.pod, e.profile = p, pod, profile
-	q.leaveGroupLocked(e)
-	q.joinGroupLocked(e)
+	q.rejoinGroupLocked(e)
 	p.Timestamp = q.clock.Now()
 	p.BackoffExpiration = time.Time{}
 	p.WasFlushedFromUnschedulable = false
@@ -138,7 +137,7 @@ func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 		result = afterFailure
 	}
 	events, complete := q.inFlight.eventsSince(e)
-	if !complete {
+	if !complete || e.flight.outdated {
 		result = afterBackoff
 	}
 	info := e.info
