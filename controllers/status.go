@@ -281,7 +281,8 @@ type users struct {
 	// current are those whose accepted spec does, and those whose active revision builds on the
 	// present generation, although their present spec does not: it is rejected, or not built.
 	current []string
-	// older are other profiles, whose active revision builds on an older generation.
+	// older are other profiles, whose active revision builds on an older generation, or on
+	// a deleted policy of this name.
 	older []string
 }
 
@@ -301,7 +302,7 @@ func (s *state) usersOf(object *v1alpha1.SchedulingPolicy) users {
 		case cfg.PolicyName != object.Name || cfg.PolicyGeneration == 0: // another policy, or the built-in defaults
 		case !exists || result.ID() != id: // the object that the instance was built from is gone
 		case slices.Contains(u.current, cfg.Name):
-		case cfg.PolicyGeneration == object.Generation:
+		case buildsOn(cfg, object):
 			u.current = append(u.current, cfg.Name)
 		default:
 			u.older = append(u.older, cfg.Name)
@@ -312,13 +313,20 @@ func (s *state) usersOf(object *v1alpha1.SchedulingPolicy) users {
 	return u
 }
 
-// triedIn returns the profiles that run with another generation of a policy because its present one
-// is being rolled out, or was taken back.
+// buildsOn reports whether a profile builds on the present generation of a policy, and not on one of
+// a policy of this name that was deleted.
+func buildsOn(cfg *resolve.Profile, object *v1alpha1.SchedulingPolicy) bool {
+	policy := cfg.Source.Policy
+	return policy != nil && policy.UID == object.UID && policy.Generation == object.Generation
+}
+
+// triedIn returns the profiles that run with another generation of a policy because its present
+// one is being rolled out, or was taken back.
 func (s *state) triedIn(object *v1alpha1.SchedulingPolicy) (tried, aborted []string) {
 	for _, running := range s.running {
 		cfg := running.config
 		o := s.rollouts[cfg.UID]
-		if !cfg.Schedules() || cfg.PolicyName != object.Name || cfg.PolicyGeneration == object.Generation || o == nil {
+		if !cfg.Schedules() || cfg.PolicyName != object.Name || buildsOn(cfg, object) || o == nil {
 			continue
 		}
 		switch o.state.Stage {

@@ -273,8 +273,8 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 		failed map[string]error
 		// pending is a scheduler name.
 		pending string
-		// running are the generations of the policy that active revisions build on, by profile.
-		running map[string]int64
+		// running are the policies that active revisions build on, by profile.
+		running map[string]resolve.GoodPolicy
 
 		// users are the profiles in the status, those of the result if it is nil.
 		users                []string
@@ -283,28 +283,36 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 		{
 			name:    "one that an accepted profile uses, and the active revision of a rejected one",
 			result:  profiles(valid, "b"),
-			running: map[string]int64{"a": 2, "b": 2}, users: []string{"a", "b"},
+			running: map[string]resolve.GoodPolicy{"a": {UID: "uid", Generation: 2}, "b": {UID: "uid", Generation: 2}}, users: []string{"a", "b"},
 			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 is active in profiles a, b",
 				2, now),
 		},
 		{
 			name: "one of which a rejected profile keeps an older generation", result: profiles(valid, "b"),
-			running: map[string]int64{"a": 1, "b": 2}, users: []string{"a", "b"},
+			running: map[string]resolve.GoodPolicy{"a": {UID: "uid", Generation: 1}, "b": {UID: "uid", Generation: 2}}, users: []string{"a", "b"},
 			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed",
 				"Generation 2 is active in profile b; an older one stays active in profile a", 2, now),
 		},
 		{
 			name: "one that only a rejected profile uses, in an older generation", result: profiles(valid),
-			running: map[string]int64{"a": 1}, users: []string{"a"},
+			running: map[string]resolve.GoodPolicy{"a": {UID: "uid", Generation: 1}}, users: []string{"a"},
+			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed",
+				"No accepted profile uses this policy; an older generation stays active in profile a", 2, now),
+		},
+		{
+			name:   "one that was deleted and created again, of which a profile keeps the former one",
+			result: profiles(valid), users: []string{"a"},
+			running:  map[string]resolve.GoodPolicy{"a": {UID: "former", Generation: 2}},
 			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed",
 				"No accepted profile uses this policy; an older generation stays active in profile a", 2, now),
 		},
 		{
 			name: "one that a deleted profile and one on the built-in defaults use", result: profiles(valid),
-			running:    map[string]int64{"deleted": 2, "c": 0},
+			running:    map[string]resolve.GoodPolicy{"deleted": {UID: "uid", Generation: 2}, "c": {}},
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile uses this policy", 2, now),
 		},
@@ -371,9 +379,9 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 			}
 			s := &state{resolution: resolution, running: map[string]*running{}, failed: test.failed,
 				pending: map[string]string{test.pending: "is still being built"}}
-			for name, generation := range test.running {
+			for name, policy := range test.running {
 				s.running["name-"+name] = &running{config: &resolve.Profile{Name: name, PolicyName: "p",
-					PolicyGeneration: generation}}
+					PolicyGeneration: policy.Generation, Source: resolve.GoodProfile{Policy: &policy}}}
 			}
 			got := s.policyStatus(object, now)
 			if diff := cmp.Diff(want, got); diff != "" {

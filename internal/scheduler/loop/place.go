@@ -5,6 +5,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
@@ -133,6 +135,11 @@ func (c *cycle) reserveAndPermit(ctx context.Context, b *binding.Cycle) *fwk.Sta
 	waitTimes, status := f.RunPermitPlugins(ctx, c.state, b.Pod.Pod, b.NodeName)
 	if status.IsWait() {
 		f.AddWaitingPod(b.Pod.Pod, waitTimes)
+		if !c.inGroup && !c.loop.Queue.Wanted(c.pod.Pod) {
+			// It was deleted before it waited, and the handler has not found it. assume of
+			// groupCycle looks at the pods of a group.
+			return fwk.AsStatus(fmt.Errorf("%v: %w", klog.KObj(c.pod.Pod), queue.ErrGone))
+		}
 		return nil
 	}
 	return status

@@ -4,15 +4,20 @@
 package loop
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
@@ -45,5 +50,48 @@ func TestTheCacheHasThePodOfTheCycle(t *testing.T) {
 		if known, err := c.loop.Cache.GetPod(placed.Pod.Pod); err != nil || known != placed.Pod.Pod {
 			t.Errorf("%s: it has %p, not %p: %v", path, known, placed.Pod.Pod, err)
 		}
+	}
+}
+
+// TestAPodThatWasDeletedDuringItsCycleDoesNotWait covers a deletion whose event came before the pod
+// waited for Permit plugins.
+func TestAPodThatWasDeletedDuringItsCycleDoesNotWait(t *testing.T) {
+	metrics.Register()
+	ctx := klog.NewContext(t.Context(), logr.Discard())
+	c := newCycle(ctx, t, &slow{point: "Permit"}) // the informer does not have its pod
+	placed, _, status := c.placeInTime(ctx)
+	if placed != nil || !errors.Is(status.AsError(), queue.ErrGone) {
+		t.Errorf("%v: %v", placed, status)
+	}
+	if n := c.loop.Cache.Size().Pods; n != 0 {
+		t.Errorf("%d pods are assumed", n)
+	}
+	if c.profile.Framework.RejectWaitingPod(c.pod.Pod.UID) {
+		t.Error("it waits")
+	}
+}
+
+// TestAPodIsNotLostIfItsBindingFailsWhileItIsSkipped covers a pod that an update has queued again
+// during its binding. The binding fails between skip and release.
+func TestAPodIsNotLostIfItsBindingFailsWhileItIsSkipped(t *testing.T) {
+	for _, fails := range []bool{true, false} {
+		w, logger := newGroupWorld(t), logr.Discard()
+		w.addNode("n", "8")
+		pod := w.addPod("pod", "1", func(pod *corev1.Pod) { pod.Labels = nil })
+		popped := w.cluster.Queue.Pop(logger)
+		c := w.loop.newCycle(w.loop.Profiles.Popped(popped.Settings), popped.Pod)
+		assumed := assumedCopy(c.pod, "n")
+		w.Expect(w.cluster.Cache.AssumePod(logger, assumed.PodInfo)).To(Succeed())
+		w.Expect(c.skip(logger)).To(BeTrue())
+		if fails {
+			w.Expect(w.cluster.Cache.ForgetPod(logger, assumed.Pod)).To(Succeed())
+			former := *assumed // of another stay in the queue
+			former.InitialAttemptTimestamp = ptr.To(assumed.InitialAttemptTimestamp.Add(-time.Second))
+			_, err := w.cluster.Queue.Requeue(logger, &former, nil)
+			w.Expect(err).To(MatchError(queue.ErrAlreadyQueued))
+		}
+		c.release(logger)
+		_, queued := w.cluster.Queue.Get(pod.UID)
+		w.Expect(queued).To(Equal(fails))
 	}
 }

@@ -59,6 +59,13 @@ func (s *slow) Reserve(ctx context.Context, _ fwk.CycleState, _ *corev1.Pod, _ s
 	return s.at(ctx, "Reserve")
 }
 
+func (s *slow) Permit(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.Status, time.Duration) {
+	if s.point == "Permit" {
+		return fwk.NewStatus(fwk.Wait), time.Minute
+	}
+	return nil, 0
+}
+
 func (s *slow) Unreserve(ctx context.Context, _ fwk.CycleState, _ *corev1.Pod, _ string) {
 	s.unreserved = ctx.Err()
 }
