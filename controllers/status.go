@@ -313,8 +313,8 @@ func (s *state) usersOf(object *v1alpha1.SchedulingPolicy) users {
 	return u
 }
 
-// buildsOn reports whether a profile builds on the present generation of a policy, and not on one of
-// a policy of this name that was deleted.
+// buildsOn reports whether a profile builds on the present generation of a policy, and not on one
+// of a policy of this name that was deleted.
 func buildsOn(cfg *resolve.Profile, object *v1alpha1.SchedulingPolicy) bool {
 	policy := cfg.Source.Policy
 	return policy != nil && policy.UID == object.UID && policy.Generation == object.Generation

@@ -267,6 +267,9 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 		r.Profiles, r.SchedulerName = names, ""
 		return r
 	}
+	of := func(generation int64) resolve.GoodPolicy {
+		return resolve.GoodPolicy{UID: "uid", Generation: generation}
+	}
 	for _, test := range []struct {
 		name   string
 		result resolve.Result
@@ -283,21 +286,21 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 		{
 			name:    "one that an accepted profile uses, and the active revision of a rejected one",
 			result:  profiles(valid, "b"),
-			running: map[string]resolve.GoodPolicy{"a": {UID: "uid", Generation: 2}, "b": {UID: "uid", Generation: 2}}, users: []string{"a", "b"},
+			running: map[string]resolve.GoodPolicy{"a": of(2), "b": of(2)}, users: []string{"a", "b"},
 			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 is active in profiles a, b",
 				2, now),
 		},
 		{
 			name: "one of which a rejected profile keeps an older generation", result: profiles(valid, "b"),
-			running: map[string]resolve.GoodPolicy{"a": {UID: "uid", Generation: 1}, "b": {UID: "uid", Generation: 2}}, users: []string{"a", "b"},
+			running: map[string]resolve.GoodPolicy{"a": of(1), "b": of(2)}, users: []string{"a", "b"},
 			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed",
 				"Generation 2 is active in profile b; an older one stays active in profile a", 2, now),
 		},
 		{
 			name: "one that only a rejected profile uses, in an older generation", result: profiles(valid),
-			running: map[string]resolve.GoodPolicy{"a": {UID: "uid", Generation: 1}}, users: []string{"a"},
+			running: map[string]resolve.GoodPolicy{"a": of(1)}, users: []string{"a"},
 			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed",
 				"No accepted profile uses this policy; an older generation stays active in profile a", 2, now),
@@ -312,7 +315,7 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 		},
 		{
 			name: "one that a deleted profile and one on the built-in defaults use", result: profiles(valid),
-			running:    map[string]resolve.GoodPolicy{"deleted": {UID: "uid", Generation: 2}, "c": {}},
+			running:    map[string]resolve.GoodPolicy{"deleted": of(2), "c": {}},
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile uses this policy", 2, now),
 		},

@@ -243,8 +243,8 @@ func (c *cycle) release(logger klog.Logger) {
 	pod := c.pod.Pod
 	c.loop.Queue.Done(pod.UID)
 	if assumed, err := c.loop.Cache.IsAssumedPod(pod); err == nil && !assumed && pod.DeletionTimestamp == nil {
-		// The binding for which the pod was assumed has failed since, and may not have queued it, as
-		// it was in flight here. Add has no effect if the pod is queued, or bound.
+		// The binding for which the pod was assumed has failed since, and may not have queued it,
+		// as it was in flight here. Add has no effect if the pod is queued, or bound.
 		c.loop.Queue.Add(logger, pod)
 	}
 	c.profile.Release(logger)
