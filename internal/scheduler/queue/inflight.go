@@ -27,8 +27,8 @@ type flight struct {
 	deleted bool
 	// failed means that the pod is retried when it comes back; see Queue.RetryLater.
 	failed bool
-	// outdated means the same, since the group of the pod has changed; see retryLocked.
-	outdated bool
+	// groupChanged means the same, since the group of the pod has changed; see retryLocked.
+	groupChanged bool
 
 	// element is the entry's place in flights.pods.
 	element *list.Element

@@ -380,7 +380,7 @@ func (q *Queue) enqueueHeldLocked(logger klog.Logger, m *members) {
 func (q *Queue) retryLocked(logger klog.Logger, m *members) {
 	for e := range m.entries {
 		if e.place == InFlight {
-			e.flight.outdated = true
+			e.flight.groupChanged = true
 		}
 	}
 	q.enqueueMembersLocked(logger, m, func(e *entry) bool { return e.place == Unschedulable })

@@ -137,7 +137,7 @@ func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 		result = afterFailure
 	}
 	events, complete := q.inFlight.eventsSince(e)
-	if !complete || e.flight.outdated {
+	if !complete || e.flight.groupChanged {
 		result = afterBackoff
 	}
 	info := e.info
