@@ -46,6 +46,9 @@ var known = []struct {
 	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running PreBind plugin ` +
 		`"DynamicResources": .*(got deleted in the meantime|not found|object has been modified|Precondition failed)`),
 		"the claim changed or went while the pod was bound"},
+	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running Reserve plugin ` +
+		`"VolumeBinding": "[^"]+" is out of sync`),
+		"the claim or its volume changed in the cycle of the pod, which kube-scheduler reports as an error, too"},
 	{regexp.MustCompile(`^Scheduling the pod failed; retrying \| pod is in the scheduler cache already`),
 		"the pod was bound without a report, and is popped before the handler that has it in the cache removes it " +
 			"from the queue"},
