@@ -150,17 +150,26 @@ func isFollowed(e event.UpdateEvent) bool {
 	return at(before) != at(after)
 }
 
+// command is the annotation that directs a roll-out: "command:revision", and after another colon
+// whatever makes it another command.
+type command struct{ text, verb, revision string }
+
+func commandOf(object *v1alpha1.SchedulerProfile) command {
+	text := object.Annotations[v1alpha1.AnnotationRollout]
+	verb, about, _ := strings.Cut(text, ":")
+	revision, _, _ := strings.Cut(about, ":")
+	return command{text: text, verb: verb, revision: revision}
+}
+
 // follow returns the command of the object's annotation, "" if that was followed last or is about
 // another revision.
 func (o *rolloutOf) follow(object *v1alpha1.SchedulerProfile) rollout.Command {
-	text := object.Annotations[v1alpha1.AnnotationRollout]
-	command, about, _ := strings.Cut(text, ":")
-	revision, _, _ := strings.Cut(about, ":")
-	if text == o.command || revision != o.canary {
+	command := commandOf(object)
+	if command.text == o.command || command.revision != o.canary {
 		return ""
 	}
-	o.command = text
-	return rollout.Command(command)
+	o.command = command.text
+	return rollout.Command(command.verb)
 }
 
 // shares returns the shares of the canaries that run, by scheduler name.

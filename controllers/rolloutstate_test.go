@@ -127,3 +127,46 @@ func TestACommandIsFollowedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestACommandThatStaysIsNotFollowedAgain follows the annotation of a repository, which nobody
+// removes, until the same revision is rolled out again.
+func TestACommandThatStaysIsNotFollowedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		status     *v1alpha1.RolloutStatus
+		annotation string
+		strategy   v1alpha1.RolloutStrategy
+		want       string
+	}{
+		"the strategy was Immediate meanwhile": {&v1alpha1.RolloutStatus{LastCommand: "abort:new"}, "abort:new",
+			v1alpha1.RolloutImmediate, "abort:new"},
+		"the leader ended before it wrote the status": {&v1alpha1.RolloutStatus{LastCommand: "pause:new"},
+			"promote-full:r1", v1alpha1.RolloutCanary, "promote-full:r1"},
+		"it is about another revision": {&v1alpha1.RolloutStatus{LastCommand: "pause:r1"}, "abort:new",
+			v1alpha1.RolloutCanary, "pause:r1"},
+		"there is none": {nil, "", v1alpha1.RolloutImmediate, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := rolledOutObject("")
+			object.UID, object.Spec.Rollout.Strategy, object.Status.Rollout = "uid-mine", test.strategy, test.status
+			object.Annotations = map[string]string{v1alpha1.AnnotationRollout: test.annotation}
+			s := &state{running: map[string]*running{"mine": decides(resolved(1, "r1"))}, resolution: &resolve.Resolution{
+				ProfileResults: map[string]resolve.Result{"mine": {Accepted: true, SchedulerName: "mine"}}}}
+			object.Status.Rollout = s.rolloutStatus(object)
+			if test.want == "" {
+				if object.Status.Rollout != nil {
+					t.Fatalf("status %+v, want none", object.Status.Rollout)
+				}
+				return
+			}
+			if got := object.Status.Rollout.LastCommand; got != test.want {
+				t.Errorf("last command %q, want %q", got, test.want)
+			}
+			revision := commandOf(object).revision
+			again := recalled(object, &resolve.Profile{Revision: revision}, now)
+			again.canary = revision
+			if got, followed := again.follow(object), test.annotation == test.want; followed != (got == "") {
+				t.Errorf("when the revision is rolled out, %q is followed", got)
+			}
+		})
+	}
+}

@@ -19,9 +19,12 @@ import (
 )
 
 // rolloutStatus returns the state of the roll-out of an object, nil if it is not rolled out step by
-// step.
+// step. The last command outlives that: the annotation may stay, and must not be followed again.
 func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.RolloutStatus {
 	if !resolve.IsCanary(&object.Spec) || object.Spec.Shadow != nil {
+		if command := s.lastCommand(object); command != "" {
+			return &v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutHealthy, Weight: 100, LastCommand: command}
+		}
 		return nil
 	}
 	o := s.rollouts[object.UID]
@@ -29,14 +32,12 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		return object.Status.Rollout.DeepCopy() // it goes on when the spec is accepted again
 	}
 	if o == nil {
-		healthy := &v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutHealthy, Weight: 100}
+		healthy := &v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutHealthy, Weight: 100,
+			LastCommand: s.lastCommand(object)}
 		if running := s.runningOf(object); running != nil {
 			healthy.StableRevision = running.config.Revision
 			// A follower that has not swapped yet learns from these that the revision was promoted.
 			healthy.CanaryRevision, healthy.Stage = running.config.Revision, string(rollout.Promoted)
-		}
-		if before := object.Status.Rollout; before != nil {
-			healthy.LastCommand = before.LastCommand
 		}
 		return healthy
 	}
@@ -60,6 +61,17 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		}
 	}
 	return status
+}
+
+// lastCommand returns the command that was followed last, for an object without a roll-out under
+// way. A command about the revision that runs was followed, although the leader may have ended
+// before it wrote so, or has no effect any more.
+func (s *state) lastCommand(object *v1alpha1.SchedulerProfile) string {
+	command := commandOf(object)
+	if running := s.runningOf(object); running != nil && command.revision == running.config.Revision {
+		return command.text
+	}
+	return ptr.Deref(object.Status.Rollout, v1alpha1.RolloutStatus{}).LastCommand
 }
 
 // rounded returns a duration with two digits: the status is written when it changes.

@@ -156,7 +156,7 @@ func (b *Binder) prepare(ctx context.Context, c *Cycle, preFlight *fwk.Status) *
 	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
 		return status
 	}
-	return fwk.AsStatus(b.checkDevices(ctx, pod, c.NodeName, reserved))
+	return fwk.AsStatus(b.checkDevices(ctx, c, reserved))
 }
 
 // awaitGroup waits at the barrier of the pod's group. In the meantime, a preemptor may cancel the

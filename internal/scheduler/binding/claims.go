@@ -5,7 +5,9 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -15,6 +17,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // Claims has the resource claims that plugins see; see devices.Managers.
@@ -45,16 +49,25 @@ func (b *Binder) reservedClaims(pod *corev1.Pod) sets.Set[types.UID] {
 // again after a conflict without a look at its devices: since the decision, the claim may have been
 // released, and allocated on another node.
 //
-// The plugin writes nothing for claims that were reserved before PreBind. Plugins may see an old
-// version of these, since the answer got lost when they were released. So they are read.
-func (b *Binder) checkDevices(ctx context.Context, pod *corev1.Pod, nodeName string, before sets.Set[types.UID]) error {
+// The plugin writes nothing for claims that were reserved when the pod was decided about. If one is
+// not any more, the pod must not be bound. Plugins may also see an old version of these, since the
+// answer got lost when they were released. So they are read.
+func (b *Binder) checkDevices(ctx context.Context, c *Cycle, before sets.Set[types.UID]) error {
+	pod, nodeName := c.Pod.Pod, c.NodeName
 	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {
 		return nil
 	}
-	node := b.Cache.Node(nodeName)
-	claims, _ := b.Claims.ClaimsOf(pod)
+	node, reserves := b.Cache.Node(nodeName), c.reservesClaims()
+	claims, known := b.Claims.ClaimsOf(pod)
+	if !known && reserves {
+		return errClaimGone
+	}
 	for _, claim := range claims {
-		if !resourceclaim.IsReservedForPod(pod, claim, true) {
+		switch {
+		case resourceclaim.IsReservedForPod(pod, claim, true):
+		case reserves:
+			return notReserved(claim)
+		default:
 			continue
 		}
 		if before.Has(claim.UID) {
@@ -93,7 +106,20 @@ func (b *Binder) readReserved(ctx context.Context, pod *corev1.Pod, seen *resour
 		return now, nil
 	}
 	b.assume(ctx, now)
-	return nil, fmt.Errorf("claim %s is no longer reserved for the pod", klog.KObj(seen))
+	return nil, notReserved(seen)
+}
+
+// errClaimGone is the error of a pod whose claim was deleted since the decision.
+var errClaimGone = errors.New("a resource claim of the pod does not exist any more")
+
+func notReserved(claim *resourcev1.ResourceClaim) error {
+	return fmt.Errorf("claim %s is no longer reserved for the pod", klog.KObj(claim))
+}
+
+// reservesClaims reports whether a plugin has reserved all claims of the pod when PreBind succeeds.
+func (c *Cycle) reservesClaims() bool {
+	return slices.ContainsFunc(c.Framework.Plugins().PreBind,
+		func(pl fwk.PreBindPlugin) bool { return pl.Name() == names.DynamicResources })
 }
 
 // assume makes plugins see a claim, unless they see a newer version.

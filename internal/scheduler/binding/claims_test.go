@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
 )
 
@@ -270,3 +271,38 @@ func TestAClaimThatWasReservedBeforeIsRead(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodIsNotBoundWithoutItsClaims covers the claims that DynamicResources takes as reserved, as
+// they were when the pod was decided about. It does not look at them again in PreBind.
+func TestAPodIsNotBoundWithoutItsClaims(t *testing.T) {
+	for name, test := range map[string]struct {
+		plugin  string
+		claims  []*resourcev1.ResourceClaim // nil: one is not known
+		wantErr string
+	}{
+		"the claim was released": {names.DynamicResources, []*resourcev1.ResourceClaim{{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "c"}}}, "claim default/c is no longer reserved for the pod"},
+		"the claim is gone":      {names.DynamicResources, nil, "a resource claim of the pod does not exist any more"},
+		"no plugin reserves any": {"first", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.Cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
+			f.cycle.Pod.Pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+			f.first.name, f.Claims = test.plugin, claimsOf(test.claims)
+			if bound := f.Run(f.ctx, f.cycle); bound != (test.wantErr == "") {
+				t.Errorf("bound: %v", bound)
+			}
+			if got := f.failure.Message(); got != test.wantErr {
+				t.Errorf("the pod failed with %q, want %q", got, test.wantErr)
+			}
+		})
+	}
+}
+
+// claimsOf implements Claims.
+type claimsOf []*resourcev1.ResourceClaim
+
+func (c claimsOf) ClaimsOf(*corev1.Pod) ([]*resourcev1.ResourceClaim, bool) { return c, c != nil }
+
+func (claimsOf) AssumeClaim(*resourcev1.ResourceClaim) error { return nil }
