@@ -333,6 +333,19 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 			t.Errorf("%v", status)
 		}
 	})
+	// As when the backup is older than the deletion, of which no informer has heard.
+	t.Run("preempts again if the deletion of its victim is lost", func(t *testing.T) {
+		p, preemptor, _ := begun(t)
+		expectWaits(t, p, preemptor)
+		p.evictor.mu.Lock()
+		victim := p.evictor.latest[preemptor.UID].victims[0]
+		victim.deletedAt = victim.deletedAt.Add(-lostAfter)
+		p.evictor.mu.Unlock()
+		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
+		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
+			t.Errorf("%v", status)
+		}
+	})
 	t.Run("preempts elsewhere if it is no longer nominated", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
 		p.queue.Nominator().DeleteNominatedPodIfExists(preemptor)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,16 +24,22 @@ import (
 type victim struct {
 	pod   *corev1.Pod
 	state victimState
+	// deletedAt is when the API server accepted the deletion.
+	deletedAt time.Time
 	// left means that the cache or the snapshot has known of its deletion.
 	left bool
 }
 
+// lostAfter is when a deletion that no informer has reported counts as lost.
+const lostAfter = 2 * time.Minute
+
 // isBack notes what is known of a victim, nil if it is gone. It reports whether the pod runs again
-// although its deletion was known, as when etcd was restored from a backup.
+// although its deletion was accepted, as when etcd was restored from a backup: the deletion was
+// known, or should be by now.
 func (v *victim) isBack(known *corev1.Pod) bool {
 	leaves := known == nil || known.DeletionTimestamp != nil
 	v.left = v.left || leaves
-	return v.left && !leaves
+	return !leaves && (v.left || time.Since(v.deletedAt) > lostAfter)
 }
 
 type victimState int
@@ -84,6 +91,9 @@ func (e *Evictor) setState(v *victim, state victimState) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v.state = state
+	if state == deleted {
+		v.deletedAt = time.Now()
+	}
 }
 
 // evictAll evicts the victims, several at a time. It returns false if an eviction failed. Those of
