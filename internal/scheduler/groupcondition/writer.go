@@ -25,10 +25,12 @@ import (
 // maxMessage bounds the message of a condition, in bytes. The API server accepts 32 KiB.
 const maxMessage = 8 << 10
 
-// config writes four conditions at a time, and gives up after a few seconds.
+// config writes four conditions at a time, and gives up after a few seconds. A condition is compared
+// with the one that informers have once they should have it: etcd may have been restored from a
+// backup since.
 var config = latest.Config{
 	What: "conditions of PodGroups", Workers: 4, Attempts: 5, FirstRetry: 200 * time.Millisecond,
-	LastRetry: 10 * time.Second,
+	LastRetry: 10 * time.Second, Recent: 30 * time.Second,
 }
 
 // reasonScheduled is the reason of the condition of a group that is scheduled. The API has no

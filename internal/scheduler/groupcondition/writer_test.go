@@ -226,6 +226,22 @@ func TestAConditionIsWrittenAgainIfThatFails(t *testing.T) {
 	}
 }
 
+// As when etcd was restored from a backup.
+func TestAConditionThatIsGoneIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.Close(w.ctx)
+		w.Unschedulable(train, "no room")
+		w.expect("it does not fit", metav1.ConditionFalse, "Unschedulable", "no room", 1)
+		w.catchUp()
+		w.stored.Status.Conditions = nil
+		w.catchUp()
+		<-time.After(config.Recent + time.Second)
+		w.Unschedulable(train, "no room")
+		w.expect("it still does not fit", metav1.ConditionFalse, "Unschedulable", "no room", 2)
+	})
+}
+
 func TestGroupsThatGetNoCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var none *Writer

@@ -43,6 +43,9 @@ type Config struct {
 	// written once. The waits between attempts double from FirstRetry to LastRetry.
 	Attempts              int
 	FirstRetry, LastRetry time.Duration
+	// Recent is how long a written value is remembered. By then, informers should have it. Zero:
+	// as long as there is room.
+	Recent time.Duration
 }
 
 // Writer writes values in its own goroutines. A value replaces an earlier one of the same key that
@@ -54,8 +57,8 @@ type Writer[K comparable, V any] struct {
 	target  Target[K, V]
 	running sync.WaitGroup
 	cancel  context.CancelFunc // ends calls in progress; set by Start
-	// recent holds what was last written by key, which informers may not have seen. It has its own
-	// lock. Its values do not change.
+	// recent holds a *written by key, which informers may not have seen. It has its own lock. Its
+	// values do not change.
 	recent *lru.Cache
 
 	mu sync.Mutex // guards the fields below, but not the use of queue
@@ -73,6 +76,12 @@ type write[V any] struct {
 	ended chan struct{}
 	// settled is true if it must not be repeated.
 	settled bool
+}
+
+// written is what was written last.
+type written[V any] struct {
+	value V
+	at    time.Time
 }
 
 // New returns a Writer that writes nothing until Start.
@@ -138,9 +147,7 @@ func (w *Writer[K, V]) Set(key K, value V) {
 func (w *Writer[K, V]) Last(key K) (value V) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if written, ok := w.recent.Get(key); ok {
-		value = *written.(*V)
-	}
+	value = w.lastWritten(key)
 	if current := w.writing[key]; current != nil {
 		value = w.target.Merge(value, current.value)
 	}
@@ -148,6 +155,19 @@ func (w *Writer[K, V]) Last(key K) (value V) {
 		value = w.target.Merge(value, next)
 	}
 	return value
+}
+
+// lastWritten returns what was written last, the zero value if that is not remembered.
+func (w *Writer[K, V]) lastWritten(key K) (value V) {
+	known, ok := w.recent.Get(key)
+	if !ok {
+		return value
+	}
+	last := known.(*written[V])
+	if w.cfg.Recent > 0 && time.Since(last.at) > w.cfg.Recent {
+		return value
+	}
+	return last.value
 }
 
 // Settle drops the pending value of a key, and waits for the one that is being written, until ctx
@@ -200,13 +220,9 @@ func (w *Writer[K, V]) begin(key K) (value V, pending bool) {
 
 // write writes a value, and reports whether that has to be repeated.
 func (w *Writer[K, V]) write(ctx context.Context, key K, value V) (again bool) {
-	var last V
-	if known, ok := w.recent.Get(key); ok {
-		last = *known.(*V)
-	}
-	written, err := w.target.Write(ctx, key, value, last)
-	if written != nil {
-		w.recent.Add(key, written)
+	stored, err := w.target.Write(ctx, key, value, w.lastWritten(key))
+	if stored != nil {
+		w.recent.Add(key, &written[V]{*stored, time.Now()})
 	}
 	if err == nil || ctx.Err() != nil {
 		return false
