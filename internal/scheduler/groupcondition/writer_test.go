@@ -134,7 +134,7 @@ func TestTheConditionOfAGroup(t *testing.T) {
 				w.Unschedulable(train, "no room")
 				w.expect("it does not fit again", metav1.ConditionFalse, "Unschedulable", "no room", 1)
 				next()
-				<-time.After(time.Hour)
+				<-time.After(config.Recent / 2)
 				w.Failed(train, errors.New("broken"))
 				w.expect("an error", metav1.ConditionFalse, "SchedulerError", "broken", 2)
 				w.Expect(w.stored.Status.Conditions[0].LastTransitionTime.Equal(&since)).
