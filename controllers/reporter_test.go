@@ -47,6 +47,9 @@ type desk struct {
 	stop func()
 	// report is the report of the objects that changed last.
 	latest *report
+	// version replaces the resource version in the answers to writes of statuses, unless it is "". It
+	// changes only while nothing is written.
+	version string
 
 	mu sync.Mutex // guards the fields below
 	// before is called before each write, with its verb ("store" or "report") and the name of the
@@ -86,8 +89,13 @@ func newDesk(t *testing.T) *desk {
 				ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch,
 				options ...client.SubResourcePatchOption,
 			) error {
-				return d.write(ctx, "report", object.GetName(),
-					func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
+				return d.write(ctx, "report", object.GetName(), func() error {
+					err := c.SubResource(sub).Patch(ctx, object, patch, options...)
+					if d.version != "" && err == nil {
+						object.SetResourceVersion(d.version)
+					}
+					return err
+				})
 			},
 		}).Build()
 	d.reporter = newReporter(Config{
@@ -387,6 +395,24 @@ func TestAStatusIsWrittenAgainOnceTheCacheHasTheObject(t *testing.T) {
 		d.expect("one", unreported)
 		elapse(3 * staleRetry)
 		d.expect("one", "True Programmed 1")
+	})
+}
+
+// As when etcd was restored from a backup: what was written has a later version than the API server.
+func TestAStatusIsWrittenWithTheVersionThatTheAPIServerHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.version = "1000000"
+		d.run("", 1, "one")
+		d.report()
+		d.expect("one", "True Programmed 1")
+		synctest.Wait()
+		d.version = ""
+		d.run("", 2, "one")
+		d.report()
+		elapse(2 * staleRetry)
+		synctest.Wait()
+		d.expect("one", "True Programmed 2")
 	})
 }
 

@@ -106,7 +106,8 @@ func (w *write) failure(notKept, notReported error) error {
 
 // newest returns the newest version of an object that is known: the one that was written last or,
 // if that is later, the one in the cache, which it reads into cached. It returns nil if the object
-// is gone, or its spec not the one that the pass has seen: a later pass reports that.
+// is gone, or its spec not the one that the pass has seen: a later pass reports that. What was
+// written was lost if only the cache has that spec, because etcd was restored from a backup.
 func newest[T interface {
 	*v1alpha1.SchedulerProfile | *v1alpha1.SchedulingPolicy
 	client.Object
@@ -114,20 +115,23 @@ func newest[T interface {
 	if err := w.client.Get(ctx, client.ObjectKeyFromObject(seen), cached); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	newest := cached
 	if written, ok := w.subject.written.(T); ok {
 		order, err := resourceversion.CompareResourceVersion(written.GetResourceVersion(), cached.GetResourceVersion())
-		if err == nil && order > 0 {
-			newest = written
-		} else {
-			w.subject.written = nil
+		if err == nil && order > 0 && isSame(written, seen) {
+			return written, nil
 		}
+		w.subject.written = nil
 	}
-	if newest.GetUID() != seen.GetUID() || newest.GetGeneration() != seen.GetGeneration() ||
-		!equality.Semantic.DeepEqual(specOf(newest), specOf(seen)) {
+	if !isSame(cached, seen) {
 		return nil, nil
 	}
-	return newest, nil
+	return cached, nil
+}
+
+// isSame reports whether two versions of an object have the same spec.
+func isSame(a, b client.Object) bool {
+	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
+		equality.Semantic.DeepEqual(specOf(a), specOf(b))
 }
 
 // status writes a status that differs, and then records the Events about it. It ignores an object
@@ -152,6 +156,9 @@ func (w *write) status(ctx context.Context, before, after client.Object, news []
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err):
+		// Either the cache is about to have a later version, or etcd was restored from a backup, and
+		// what was written has a later version than the API server.
+		s.written = nil
 		return err
 	case err != nil:
 		s.unanswered = &unanswered{object: attempted, news: news}

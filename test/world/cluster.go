@@ -193,11 +193,16 @@ func (w *World) observe() {
 	}
 	c := w.cluster
 	for _, change := range w.etcd.Changes(c.revision) {
-		c.revision = change.Kv.ModRevision
-		for _, kind := range c.kinds {
-			if strings.HasPrefix(string(change.Kv.Key), kind.prefix) {
-				kind.follow(change)
-			}
+		c.revision++
+		c.follow(change)
+	}
+}
+
+// follow follows one change.
+func (c *cluster) follow(change *mvccpb.Event) {
+	for _, kind := range c.kinds {
+		if strings.HasPrefix(string(change.Kv.Key), kind.prefix) {
+			kind.follow(change)
 		}
 	}
 }

@@ -62,17 +62,20 @@ func (w *World) endConnections(r *rand.Rand) {
 	}
 }
 
-// restoreEtcd restores a backup of etcd, as one does to lose no watch: revisions go on, and older
-// ones are gone. The API server is down meanwhile.
+// restoreEtcd restores a backup of etcd: objects have the resource versions of that time again. Later
+// writes have versions beyond those that were lost, and older ones are gone, so no watch goes on. The
+// API server is down meanwhile.
 func (w *World) restoreEtcd(r *rand.Rand) {
 	w.observe()
 	w.endConnections(r)
 	w.excuse("etcd was restored")
-	w.etcd.Restore(max(w.cluster.oldest, w.cluster.revision-r.Int64N(one(r, []int64{20, 200}))))
 	w.restored, w.term = time.Now(), term{}
-	w.observe()
-	w.etcd.Compact(w.cluster.revision)
+	changes := w.etcd.Restore(max(w.cluster.oldest, w.cluster.revision-r.Int64N(one(r, []int64{20, 200}))))
+	w.cluster.revision = w.etcd.Revision()
 	w.cluster.oldest = w.cluster.revision
+	for _, change := range changes {
+		w.cluster.follow(change)
+	}
 	// The policy may have been deleted at that time.
 	w.after(30*time.Second, func() { w.restorePolicy(policyNames[0]) })
 	// Users see that their last changes are gone.

@@ -13,6 +13,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -105,7 +106,7 @@ func (b *Binder) readReserved(ctx context.Context, pod *corev1.Pod, seen *resour
 	if now.UID == seen.UID && now.Status.Allocation != nil && resourceclaim.IsReservedForPod(pod, now, true) {
 		return now, nil
 	}
-	b.assume(ctx, now)
+	b.assume(ctx, seen, now)
 	return nil, notReserved(seen)
 }
 
@@ -122,8 +123,16 @@ func (c *Cycle) reservesClaims() bool {
 		func(pl fwk.PreBindPlugin) bool { return pl.Name() == names.DynamicResources })
 }
 
-// assume makes plugins see a claim, unless they see a newer version.
-func (b *Binder) assume(ctx context.Context, claim *resourcev1.ResourceClaim) {
+// assume makes plugins see a claim, unless they see a newer version than the one that they saw before
+// the claim was read. If what was read is older than that, etcd was restored from a backup, and what
+// plugins saw was lost, possibly before any informer had it: then they see what was read in its
+// place. What they write with that version meets a conflict, and is written anew.
+func (b *Binder) assume(ctx context.Context, seen, claim *resourcev1.ResourceClaim) {
+	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, seen.ResourceVersion)
+	if err == nil && order < 0 && claim.UID == seen.UID {
+		claim = claim.DeepCopy()
+		claim.ResourceVersion = seen.ResourceVersion
+	}
 	if err := b.Claims.AssumeClaim(claim); err != nil {
 		klog.FromContext(ctx).V(4).Info("Assuming a claim failed", "claim", klog.KObj(claim), "err", err)
 	}
@@ -165,6 +174,6 @@ func (b *Binder) readClaims(ctx context.Context, pod *corev1.Pod, outdated, news
 		if err != nil || now.UID != claim.UID || !news(now) {
 			continue
 		}
-		b.assume(ctx, now)
+		b.assume(ctx, claim, now)
 	}
 }

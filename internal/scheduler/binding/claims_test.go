@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -306,3 +307,38 @@ type claimsOf []*resourcev1.ResourceClaim
 func (c claimsOf) ClaimsOf(*corev1.Pod) ([]*resourcev1.ResourceClaim, bool) { return c, c != nil }
 
 func (claimsOf) AssumeClaim(*resourcev1.ResourceClaim) error { return nil }
+
+// TestWhatWasLostWithEtcdIsNotSeenAnyMore reads a claim in an earlier version than plugins see,
+// although that was read later.
+func TestWhatWasLostWithEtcdIsNotSeenAnyMore(t *testing.T) {
+	claimAt := func(uid types.UID, version string) *resourcev1.ResourceClaim {
+		return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: uid,
+			ResourceVersion: version}}
+	}
+	for name, test := range map[string]struct{ seen, read, want *resourcev1.ResourceClaim }{
+		"an earlier version": {claimAt("a", "20"), claimAt("a", "10"), claimAt("a", "20")},
+		"a later version":    {claimAt("a", "20"), claimAt("a", "30"), claimAt("a", "30")},
+		"of another claim":   {claimAt("a", "20"), claimAt("b", "10"), claimAt("b", "10")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assumed := &assumedClaims{}
+			b := &Binder{Claims: assumed}
+			test.read.Status.Allocation = &resourcev1.AllocationResult{}
+			test.want.Status.Allocation = test.read.Status.Allocation
+			b.assume(t.Context(), test.seen, test.read)
+			if diff := cmp.Diff([]*resourcev1.ResourceClaim{test.want}, assumed.all); diff != "" {
+				t.Errorf("assumed (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// assumedClaims implements Claims.
+type assumedClaims struct{ all []*resourcev1.ResourceClaim }
+
+func (*assumedClaims) ClaimsOf(*corev1.Pod) ([]*resourcev1.ResourceClaim, bool) { return nil, true }
+
+func (a *assumedClaims) AssumeClaim(claim *resourcev1.ResourceClaim) error {
+	a.all = append(a.all, claim)
+	return nil
+}

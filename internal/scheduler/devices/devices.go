@@ -126,8 +126,8 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 	}
 	resources := scope.Resource().V1()
 	m.classes = resources.DeviceClasses().Informer()
-	m.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim",
-		"", nil)
+	m.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), restorable{resources.ResourceClaims().Informer()},
+		"ResourceClaim", "", nil)
 	options := tracker.Options{
 		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
 		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),

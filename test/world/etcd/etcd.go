@@ -77,7 +77,13 @@ func (e *Etcd) Compact(revision int64) {
 	}
 	e.log = slices.Clone(e.log[revision-e.first:])
 	e.log[0] = &mvccpb.Event{Type: e.log[0].Type, Kv: e.log[0].Kv} // what was before is forgotten
-	e.compacted, e.first = revision, revision
+	e.first = revision
+	e.forgetLocked(revision)
+}
+
+// forgetLocked drops the values that keys had before a revision.
+func (e *Etcd) forgetLocked(revision int64) {
+	e.compacted = revision
 	e.keys = slices.DeleteFunc(e.keys, func(key string) bool {
 		versions := e.history[key]
 		first := 0
@@ -97,20 +103,39 @@ func (e *Etcd) Compact(revision int64) {
 }
 
 // Restore gives all keys the values that they had at a revision, which must not have been
-// compacted. Revisions go on from the present one.
-func (e *Etcd) Restore(revision int64) {
+// compacted, with their revisions of that time. The next write has a later revision than any
+// before, and what was before the restore can be neither read nor watched, as after "etcdutl
+// snapshot restore" with the flags --bump-revision and --mark-compacted. It returns what changed.
+func (e *Etcd) Restore(revision int64) (changes []*mvccpb.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, key := range slices.Clone(e.keys) {
+	for _, key := range e.keys {
 		then, now := e.at(key, revision), e.at(key, e.revision)
-		switch {
-		case then.GetModRevision() == now.GetModRevision():
-		case then == nil:
-			e.writeLocked(key, nil, 0)
-		default:
-			e.writeLocked(key, then.Value, then.Lease)
+		if then.GetModRevision() == now.GetModRevision() {
+			continue
 		}
+		change := &mvccpb.Event{Type: mvccpb.Event_PUT, Kv: then, PrevKv: now}
+		if then == nil {
+			change.Type, change.Kv = mvccpb.Event_DELETE, &mvccpb.KeyValue{Key: []byte(key), ModRevision: now.ModRevision}
+		}
+		changes = append(changes, change)
 	}
+	e.revision++
+	for _, change := range changes {
+		restored := version{revision: e.revision}
+		if change.Type == mvccpb.Event_PUT {
+			restored.kv = change.Kv
+		}
+		key := string(change.Kv.Key)
+		e.history[key] = append(e.history[key], restored)
+	}
+	e.revision++
+	e.log, e.first = nil, e.revision+1
+	e.forgetLocked(e.revision)
+	for _, w := range e.watches {
+		w.notify()
+	}
+	return changes
 }
 
 // at returns the value of a key at a revision.

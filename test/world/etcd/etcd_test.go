@@ -373,3 +373,60 @@ func TestWatchEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestRestore shows that keys have the revisions of the backup again, that later ones are beyond
+// those that were lost, and that no watch goes on.
+func TestRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		etcd := New()
+		client := etcd.Client(t.Context())
+		put := func(key, value string, expected int64) int64 {
+			response, err := client.OptimisticPut(t.Context(), key, []byte(value), expected, kubernetes.PutOptions{})
+			if err != nil || !response.Succeeded {
+				t.Fatalf("writing %s after revision %d: %+v, %v", key, expected, response, err)
+			}
+			return response.Revision
+		}
+		first := put("/a", "1", 0)
+		second := put("/b", "1", 0)
+		watched := client.Watch(t.Context(), "/", clientv3.WithPrefix(), clientv3.WithRev(second+1))
+		put("/a", "2", first)
+		if deleted, err := client.OptimisticDelete(t.Context(), "/b", second, kubernetes.DeleteOptions{}); err != nil ||
+			!deleted.Succeeded {
+			t.Fatalf("deleting: %+v, %v", deleted, err)
+		}
+		lost := put("/c", "1", 0)
+
+		changes := etcd.Restore(second)
+		var keys []string
+		for _, c := range changes {
+			keys = append(keys, fmt.Sprintf("%v %s", c.Type, c.Kv.Key))
+		}
+		if diff := cmp.Diff([]string{"PUT /a", "PUT /b", "DELETE /c"}, keys); diff != "" {
+			t.Errorf("changes (-want +got)\n%s", diff)
+		}
+		for key, want := range map[string]keyValue{"/a": {"/a", "1", first}, "/b": {"/b", "1", second}} {
+			got, err := client.Kubernetes.Get(t.Context(), key, kubernetes.GetOptions{})
+			if err != nil || string(got.KV.Value) != want.Value || got.KV.ModRevision != want.Written {
+				t.Errorf("%s is %+v, %v; want %+v", key, got.KV, err, want)
+			}
+		}
+		for response := range watched {
+			if len(response.Events) == 0 && !errors.Is(response.Err(), rpctypes.ErrCompacted) {
+				t.Errorf("the watch ends with %v", response.Err())
+			}
+		}
+		if _, err := client.List(t.Context(), "/", kubernetes.ListOptions{Revision: lost}); !errors.Is(err,
+			rpctypes.ErrCompacted) {
+			t.Errorf("reading what was lost: %v", err)
+		}
+		if next := put("/a", "3", first); next <= lost {
+			t.Errorf("the next revision is %d, after %d", next, lost)
+		}
+		etcd.Compact(etcd.Revision())
+		listed, err := client.List(t.Context(), "/", kubernetes.ListOptions{})
+		if err != nil || len(listed.Kvs) != 2 || string(listed.Kvs[0].Value) != "3" {
+			t.Errorf("after all, there are %+v, %v", listed.Kvs, err)
+		}
+	})
+}
