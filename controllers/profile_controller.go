@@ -76,6 +76,8 @@ type Scheduler interface {
 type Config struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
+	// Direct reads from the API server.
+	Direct client.Reader
 	// Kubernetes watches the Secrets that extenders need, by their names.
 	Kubernetes clientset.Interface
 	// Recorder records Events on the objects.
@@ -139,8 +141,10 @@ type ProfileReconciler struct {
 type last struct {
 	active     active
 	resolution *resolve.Resolution
-	// rollouts are the roll-outs under way.
+	// rollouts are the roll-outs under way. decided are the UIDs of the profiles for which this
+	// replica has decided, as the leader, whether one is.
 	rollouts rollouts
+	decided  sets.Set[types.UID]
 	// scheduled reports whether this replica led, and so has scheduled with the active profiles.
 	scheduled bool
 	// good holds the specs that ran, as fallbacks.

@@ -6,13 +6,18 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
@@ -31,7 +36,7 @@ var errReading = errors.New("the API server has not answered yet")
 
 // memory holds the state of reading the stored revisions. Every replica reads them before it
 // resolves anything, and again when it becomes the leader, since the last leader may have run specs
-// that this replica has not seen. Only the leader writes.
+// that this replica has not seen, or when etcd was restored from a backup. Only the leader writes.
 type memory struct {
 	// recalled reports whether the revisions were read, and leading whether they were read as the
 	// leader. From then on, the index of Archive equals the stored revisions, apart from changes
@@ -41,6 +46,11 @@ type memory struct {
 	// attempt began, zero if they were read.
 	failed error
 	since  time.Time
+	// versions are the resource versions of the objects in the last pass, by UID.
+	versions map[types.UID]string
+	// live are the profiles as the API server had them when this replica began to lead, by UID: it
+	// may not have heard of what the last leader wrote.
+	live map[types.UID]*v1alpha1.SchedulerProfile
 	// reading is the read under way, nil if there is none.
 	reading *revisionsRead
 	// failures counts the passes in a row after which the revisions are not read.
@@ -62,6 +72,9 @@ func (m *memory) retryAfter() time.Duration {
 // are invalid. It returns an error while it is too early to go on without them.
 func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	m := &r.memory
+	if m.seesRestore(&p.objects) {
+		m.recalled, r.last.decided = false, nil // the roll-outs are those of the statuses
+	}
 	if m.recalled && (m.leading || !p.leading) {
 		return nil
 	}
@@ -90,12 +103,48 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// revisionsRead is one read of the stored revisions. Its goroutine sets err and then closes done.
-// The reporter stores nothing meanwhile: until the read has succeeded, passes report only that the
-// revisions cannot be read.
+// seesRestore reports whether etcd was restored from a backup since the last pass: an object has an
+// earlier version than before, or one that was not there has a status. It takes note of the
+// versions.
+func (m *memory) seesRestore(set *objects) (restored bool) {
+	before := m.versions
+	m.versions = map[types.UID]string{}
+	note := func(object client.Object, reported bool) {
+		version, known := before[object.GetUID()]
+		order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), version)
+		restored = restored || known && err == nil && order < 0 || before != nil && !known && reported
+		m.versions[object.GetUID()] = object.GetResourceVersion()
+	}
+	for i := range set.profiles {
+		note(&set.profiles[i], set.profiles[i].Status.ObservedGeneration > 0)
+	}
+	for i := range set.policies {
+		note(&set.policies[i], set.policies[i].Status.ObservedGeneration > 0)
+	}
+	return restored
+}
+
+// newest returns the newest version of a profile that is known.
+func (m *memory) newest(object *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
+	live := m.live[object.UID]
+	if live == nil {
+		return object
+	}
+	order, err := resourceversion.CompareResourceVersion(live.ResourceVersion, object.ResourceVersion)
+	if err == nil && order > 0 {
+		return live
+	}
+	return object
+}
+
+// revisionsRead is one read of the stored revisions, and of the profiles by a leader. Its goroutine
+// sets live and err and then closes done. If this replica has just begun to lead, the reporter
+// stores nothing meanwhile: until the read has succeeded, passes report only that the revisions
+// cannot be read.
 type revisionsRead struct {
 	leading bool // whether it began when this replica led
 	done    chan struct{}
+	live    map[types.UID]*v1alpha1.SchedulerProfile
 	err     error
 }
 
@@ -127,6 +176,7 @@ func (r *ProfileReconciler) readRevisions(ctx context.Context, leading bool) err
 	if leading && !read.leading { // the last leader may have stored more
 		return r.readRevisions(ctx, leading)
 	}
+	m.live = read.live
 	return read.err
 }
 
@@ -136,10 +186,25 @@ func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisi
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		read.err = r.Archive.Load(ctx)
-		close(read.done)
+		defer close(read.done)
+		if read.err = r.Archive.Load(ctx); read.err == nil && leading {
+			read.live, read.err = r.readProfiles(ctx)
+		}
 	}()
 	return read
+}
+
+// readProfiles reads the profiles from the API server, by UID.
+func (r *ProfileReconciler) readProfiles(ctx context.Context) (map[types.UID]*v1alpha1.SchedulerProfile, error) {
+	var list v1alpha1.SchedulerProfileList
+	if err := r.Direct.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing SchedulerProfiles: %w", err)
+	}
+	profiles := make(map[types.UID]*v1alpha1.SchedulerProfile, len(list.Items))
+	for i := range list.Items {
+		profiles[list.Items[i].UID] = &list.Items[i]
+	}
+	return profiles, nil
 }
 
 // goodProfiles returns the stored revisions of a profile, the latest first. The specs that this

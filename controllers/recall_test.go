@@ -23,6 +23,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -132,7 +133,7 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
 		scheme := runtime.NewScheme()
-		if err := appsv1.AddToScheme(scheme); err != nil {
+		if err := errors.Join(appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 			t.Fatal(err)
 		}
 		archive := &history.Archive{Namespace: "n", Client: fakeclient.NewClientBuilder().WithScheme(scheme).
@@ -149,7 +150,7 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 			}).Build()}
 		ctx, end := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		defer end()
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Direct: archive.Client, Clock: clock.RealClock{}}}
 		took := func(p *pass) (time.Duration, error) {
 			start := time.Now()
 			err := r.recall(ctx, p)
@@ -188,14 +189,17 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 		lists := make(chan chan error, 2)
 		archive := &history.Archive{Namespace: "n",
 			Client: fakeclient.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+					if _, ok := list.(*v1alpha1.SchedulerProfileList); ok {
+						return nil
+					}
 					answer := make(chan error)
 					lists <- answer
 					return <-answer
 				},
 			}).Build()}
 		ctx := logr.NewContext(t.Context(), logr.Discard())
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Direct: archive.Client, Clock: clock.RealClock{}}}
 		if err := r.recall(ctx, &pass{}); err != nil || r.memory.recalled {
 			t.Fatalf("recalled: %v, %v", r.memory.recalled, err)
 		}
@@ -210,6 +214,63 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 		synctest.Wait()
 		if err := r.recall(ctx, &pass{leading: true}); err != nil || !r.memory.leading {
 			t.Errorf("recalled: %v, %v", r.memory.recalled, err)
+		}
+	})
+}
+
+func TestTheRevisionsAreReadAgainWhenEtcdWasRestored(t *testing.T) {
+	object := func(uid types.UID, version string, observed int64) v1alpha1.SchedulerProfile {
+		p := v1alpha1.SchedulerProfile{}
+		p.UID, p.ResourceVersion, p.Status.ObservedGeneration = uid, version, observed
+		return p
+	}
+	type objs = []v1alpha1.SchedulerProfile
+	for name, test := range map[string]struct {
+		before, after objs
+		restored      bool
+	}{
+		"an update":                  {objs{object("a", "9", 1)}, objs{object("a", "10", 1)}, false},
+		"a deletion":                 {objs{object("a", "9", 1)}, nil, false},
+		"a creation":                 {nil, objs{object("a", "9", 0)}, false},
+		"an earlier version":         {objs{object("a", "10", 1)}, objs{object("a", "9", 1)}, true},
+		"a deleted one that is back": {objs{object("b", "9", 1)}, objs{object("a", "8", 1)}, true},
+	} {
+		m := memory{}
+		if m.seesRestore(&objects{profiles: test.before}) {
+			t.Errorf("%s: etcd was restored before the first pass", name)
+		}
+		if got := m.seesRestore(&objects{profiles: test.after}); got != test.restored {
+			t.Errorf("%s: restored is %v", name, got)
+		}
+		if m.seesRestore(&objects{profiles: test.after}) {
+			t.Errorf("%s: etcd was restored again", name)
+		}
+	}
+}
+
+func TestANewLeaderRecallsWhatTheLastOneWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		profile := &v1alpha1.SchedulerProfile{}
+		profile.Name, profile.UID = "mine", "u"
+		profile.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Aborted)}
+		scheme := runtime.NewScheme()
+		if err := errors.Join(appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+			t.Fatal(err)
+		}
+		direct := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(profile).Build()
+		r := &ProfileReconciler{Config: Config{Archive: &history.Archive{Namespace: "n", Client: direct}, Direct: direct,
+			Clock: clock.RealClock{}}}
+		if err := r.recall(logr.NewContext(t.Context(), logr.Discard()), &pass{leading: true}); err != nil {
+			t.Fatal(err)
+		}
+		for version, want := range map[string]rollout.Stage{"1": rollout.Aborted, "5000": rollout.Canary} {
+			cached := profile.DeepCopy()
+			cached.ResourceVersion, cached.Status.Rollout.Stage = version, string(rollout.Canary)
+			got := r.last.nextRollout(r.memory.newest(cached), &resolve.Profile{Revision: "new"}, true, now)
+			if got.state.Stage != want {
+				t.Errorf("with version %s in the cache, the roll-out is in stage %s, want %s", version, got.state.Stage,
+					want)
+			}
 		}
 	})
 }

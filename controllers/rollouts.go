@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -76,7 +77,20 @@ func (r *ProfileReconciler) rollOut(p *pass) {
 			p.resolution.Try(candidate.AsCanary())
 		}
 	}
-	r.last.rollouts = p.rollouts
+	r.last.rollouts, r.last.decided = p.rollouts, p.decided()
+}
+
+// decided returns the UIDs of the profiles for which the leader has decided whether they are rolled
+// out: of those whose spec is accepted. It is empty on other replicas.
+func (p *pass) decided() sets.Set[types.UID] {
+	all := sets.Set[types.UID]{}
+	for i := range p.objects.profiles {
+		object := &p.objects.profiles[i]
+		if p.leading && p.resolution.ProfileResults[object.Name].Accepted {
+			all.Insert(object.UID)
+		}
+	}
+	return all
 }
 
 // simulateRollouts adds the latest simulations to the roll-outs, and begins those of present steps.
@@ -94,18 +108,30 @@ func (r *ProfileReconciler) simulateRollouts(ctx context.Context, p *pass) {
 func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfile,
 	stable, candidate *resolve.Profile) *rolloutOf {
 	now := r.Clock.Now()
-	next := recalled(object, candidate, now)
-	if last := r.last.rollouts[object.UID]; last != nil && last.canary == candidate.Revision {
-		next.salt = last.salt
-		if p.leading && last.led {
-			next.state, next.before, next.command = last.state, last.before, last.command
-		}
-	}
+	next := r.last.nextRollout(r.memory.newest(object), candidate, p.leading, now)
 	next.candidate, next.stable, next.canary, next.led = candidate, stable.Revision, candidate.Revision, p.leading
 	next.plan = resolve.RolloutPlan(&object.Spec)
 	next.seen = next.before
 	if p.leading {
 		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(object))
+	}
+	return next
+}
+
+// nextRollout returns the roll-out of a candidate as it was left. A leader knows better than the
+// status, which may be of an earlier roll-out of the same revision.
+func (l *last) nextRollout(object *v1alpha1.SchedulerProfile, candidate *resolve.Profile, leading bool,
+	now time.Time) *rolloutOf {
+	next := recalled(object, candidate, now)
+	last := l.rollouts[object.UID]
+	switch {
+	case last != nil && last.canary == candidate.Revision:
+		next.salt = last.salt
+		if leading && last.led {
+			next.state, next.before, next.command = last.state, last.before, last.command
+		}
+	case leading && l.decided.Has(object.UID):
+		next.state, next.before = rollout.Start(now), &rollout.Observed{}
 	}
 	return next
 }

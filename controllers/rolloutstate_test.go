@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -168,5 +170,39 @@ func TestACommandThatStaysIsNotFollowedAgain(t *testing.T) {
 				t.Errorf("when the revision is rolled out, %q is followed", got)
 			}
 		})
+	}
+}
+
+// TestALeaderKnowsBetterThanTheStatus has an aborted roll-out of the same revision in the status,
+// which is from before the last spec.
+func TestALeaderKnowsBetterThanTheStatus(t *testing.T) {
+	object := rolledOutObject("")
+	object.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Aborted),
+		StableOwners: 7}
+	decided := sets.New(object.UID)
+	of := func(revision string, stage rollout.Stage, led bool) rollouts {
+		return rollouts{object.UID: {canary: revision, led: led, salt: "s", state: rollout.State{Stage: stage},
+			before: &rollout.Observed{Stable: 3}}}
+	}
+	start := rollout.Start(now).Stage
+	for name, test := range map[string]struct {
+		last    last
+		leading bool
+		stage   rollout.Stage
+		stable  int
+	}{
+		"a new leader":                  {last{}, true, rollout.Aborted, 7},
+		"a follower":                    {last{decided: decided}, false, rollout.Aborted, 7},
+		"it has just begun to lead":     {last{rollouts: of("new", rollout.Canary, false)}, true, rollout.Aborted, 7},
+		"it has led the roll-out":       {last{rollouts: of("new", rollout.Canary, true)}, true, rollout.Canary, 3},
+		"another spec ran meanwhile":    {last{decided: decided}, true, start, 0},
+		"another was tried meanwhile":   {last{decided: decided, rollouts: of("x", rollout.Canary, true)}, true, start, 0},
+		"its spec was invalid before":   {last{decided: sets.New[types.UID]("v")}, true, rollout.Aborted, 7},
+		"another leader has decided it": {last{rollouts: of("x", rollout.Canary, false)}, true, rollout.Aborted, 7},
+	} {
+		got := test.last.nextRollout(object, &resolve.Profile{Revision: "new"}, test.leading, now)
+		if got.state.Stage != test.stage || got.before.Stable != test.stable {
+			t.Errorf("%s: goes on in %+v with %+v", name, got.state, got.before)
+		}
 	}
 }

@@ -27,36 +27,54 @@ const maxAttempts = 4
 // Archive notices changes by others when a write fails because of them, and otherwise at the next
 // Load.
 //
-// All methods may be called from any goroutine, with two exceptions: Store and Trim of one object
-// are called one after the other, and Load while neither runs.
+// All methods may be called from any goroutine, except that Store and Trim of one object are called
+// one after the other, and so is Load.
 type Archive struct {
 	// Client reads and writes without a cache.
 	Client client.Client
 	// Namespace of the ControllerRevisions.
 	Namespace string
 
-	mu sync.Mutex // guards index
+	mu sync.Mutex // guards the fields below
+	// writes counts the changes of index, so that Load does not miss one.
+	writes int
 	// index holds the revisions of each object by UID, ascending. Its values are never modified.
 	index map[types.UID][]Revision
 }
 
 // Load reads all revisions. It logs revisions that cannot be decoded and does not touch them.
 func (a *Archive) Load(ctx context.Context) error {
-	all, err := ListAll(ctx, a.Client, a.Namespace, func(object *appsv1.ControllerRevision, err error) {
-		log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace",
-			object.Namespace, "name", object.Name)
-	})
-	if err != nil {
-		return err
+	for range maxAttempts {
+		a.mu.Lock()
+		writes := a.writes
+		a.mu.Unlock()
+		all, err := ListAll(ctx, a.Client, a.Namespace, func(object *appsv1.ControllerRevision, err error) {
+			log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace",
+				object.Namespace, "name", object.Name)
+		})
+		if err != nil {
+			return err
+		}
+		index := map[types.UID][]Revision{}
+		for _, r := range all {
+			index[r.UID] = append(index[r.UID], r)
+		}
+		if a.replace(index, writes) {
+			return nil
+		}
 	}
-	index := map[types.UID][]Revision{}
-	for _, r := range all {
-		index[r.UID] = append(index[r.UID], r)
-	}
+	return errOthers
+}
+
+// replace replaces the index, unless it has changed since it had so many writes.
+func (a *Archive) replace(index map[types.UID][]Revision, writes int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.writes != writes {
+		return false
+	}
 	a.index = index
-	return nil
+	return true
 }
 
 // Revisions returns the revisions of an object, by ascending number. They are read-only.
@@ -226,6 +244,7 @@ func (a *Archive) set(uid types.UID, revisions []Revision) {
 		a.index = map[types.UID][]Revision{}
 	}
 	a.index[uid] = revisions
+	a.writes++
 }
 
 // without returns a copy of revisions without the revisions of a name.

@@ -227,6 +227,29 @@ func TestARevisionThatSomebodyDeletedOrBrokeIsWrittenAgain(t *testing.T) {
 	}
 }
 
+// A leader reads the revisions again when etcd was restored, while it stores others.
+func TestARevisionThatIsStoredDuringALoadIsNotForgotten(t *testing.T) {
+	s := newAPIServer(t)
+	a := loaded(t, s)
+	mustStore(t, a, percent(t, 1, 1), 10)
+	lists := 0
+	a.Client = interceptor.NewClient(s, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if lists++; lists == 1 {
+				mustStore(t, a, percent(t, 2, 2), 10)
+			}
+			return err
+		},
+	})
+	if err := a.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if have := a.Revisions(percent(t, 1, 1).UID); len(have) != 2 || lists != 2 {
+		t.Errorf("after %d lists, the archive has %d revisions", lists, len(have))
+	}
+}
+
 func TestDeletedObjectsAreForgotten(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)

@@ -151,6 +151,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	broadcaster := newBroadcaster(eventClient)
 	reconciler := controllers.New(controllers.Config{
 		Client:     mgr.GetClient(),
+		Direct:     archive.Client,
 		Kubernetes: kube,
 		Recorder:   controllers.LimitEvents(broadcaster.NewRecorder(scheme, "livesched"), o.Clock),
 		Archive:    archive,
