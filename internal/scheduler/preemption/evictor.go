@@ -219,6 +219,9 @@ func (e *Evictor) run(handle fwk.Handle, n *eviction) {
 	schedmetrics.PreemptionGoroutinesExecutionTotal.WithLabelValues(result).Inc()
 	e.awaitDeletions(n)
 	e.end(n)
+	if e.awaitsDeletions(n) {
+		time.AfterFunc(lostAfter+lagInterval, func() { e.retryLost(n) })
+	}
 }
 
 const (
@@ -284,6 +287,26 @@ func (e *Evictor) end(n *eviction) {
 			e.Queue.RetryLater(logger, p.preemptor.UID)
 		}
 	}
+}
+
+// retryLost retries the preemptors whose victims run although the API server has accepted their
+// deletions, unless the process ends: nothing else may happen that wakes them.
+func (e *Evictor) retryLost(n *eviction) {
+	for _, p := range n.preemptions {
+		if e.hasLost(p) {
+			_, logger := e.contextOf(p)
+			logger.Info("The deletion of a victim is lost; trying the preemptor again")
+			e.Queue.RetryLater(logger, p.preemptor.UID)
+		}
+	}
+}
+
+// hasLost reports whether a victim of a preemption runs although its deletion was accepted.
+func (e *Evictor) hasLost(p *preemption) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.closed && e.latest[p.preemptor.UID] == p && slices.ContainsFunc(p.victims,
+		func(v *victim) bool { return v.state == deleted && v.isBack(e.Cache.PodOf(v.pod.UID)) })
 }
 
 // evicted reports whether all victims of a preemption have been evicted.

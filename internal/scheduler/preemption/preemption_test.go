@@ -341,6 +341,8 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 		victim := p.evictor.latest[preemptor.UID].victims[0]
 		victim.deletedAt = victim.deletedAt.Add(-lostAfter)
 		p.evictor.mu.Unlock()
+		p.evictor.retryLost(newEviction([]*preemption{p.evictor.latest[preemptor.UID]}))
+		p.expectPlace(preemptor, queue.ErrorBackoff)
 		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
 		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
 			t.Errorf("%v", status)
