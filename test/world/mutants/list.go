@@ -291,6 +291,29 @@ var mutants = []mutant{
 `,
 	},
 	{
+		name: "a status that etcd has lost is written as a change of that status",
+		file: "controllers/write.go",
+		before: `		s.written = nil
+		return err
+`,
+		after: `		return err
+`,
+	},
+	{
+		name:   "a claim that etcd has restored is seen as before",
+		file:   "internal/scheduler/devices/devices.go",
+		before: `restorable{resources.ResourceClaims().Informer()}`,
+		after:  `resources.ResourceClaims().Informer()`,
+	},
+	{
+		name: "a claim that etcd has lost is seen as before",
+		file: "internal/scheduler/binding/claims.go",
+		before: `	if err == nil && order < 0 && claim.UID == seen.UID {
+`,
+		after: `	if err == nil && order < 0 && claim.UID == "" {
+`,
+	},
+	{
 		name: "a profile that was restored counts its generations again and is not resolved",
 		file: "internal/scheduler/resolve/reuse.go",
 		before: `		!sameSpec(last.object.ResourceVersion, &last.object.Spec, object.ResourceVersion, &object.Spec) {
