@@ -300,12 +300,6 @@ var mutants = []mutant{
 `,
 	},
 	{
-		name:   "a claim that etcd has restored is seen as before",
-		file:   "internal/scheduler/devices/devices.go",
-		before: `restorable{resources.ResourceClaims().Informer()}`,
-		after:  `resources.ResourceClaims().Informer()`,
-	},
-	{
 		name: "a claim that etcd has lost is seen as before",
 		file: "internal/scheduler/binding/claims.go",
 		before: `	if err == nil && order < 0 && claim.UID == seen.UID {
