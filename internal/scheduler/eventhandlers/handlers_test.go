@@ -267,6 +267,16 @@ func TestEndsOfNominations(t *testing.T) {
 	asNominated.Spec.NodeName = "n1"
 	others := nominatedOn("n1", "1")
 	others.Spec.SchedulerName = "somebody-else"
+	// remember nominates the pod for the node n1, which its status does not name yet.
+	remember := func(s *handlers) {
+		info, err := schedframework.NewPodInfo(nominatedOn("", "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.queue.Nominator().AddNominatedPod(logr.Discard(), info,
+			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
+	}
+	unwritten := nominatedOn("", "1")
 	for name, c := range map[string]struct {
 		happens func(s *handlers)
 		wakes   bool
@@ -287,6 +297,16 @@ func TestEndsOfNominations(t *testing.T) {
 			func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
 		"a pod that was not nominated is deleted": {
 			func(s *handlers) { s.podDeleted(nominatedOn("", "1"), false) }, false},
+		"a pod whose status does not name its node yet is deleted": {
+			func(s *handlers) { remember(s); s.podDeleted(unwritten, false) }, true},
+		"it is bound to another node than that": {
+			func(s *handlers) { remember(s); s.podUpdated(unwritten, bound) }, true},
+		"it is bound to that node": {
+			func(s *handlers) { remember(s); s.podUpdated(unwritten, asNominated) }, false},
+		"its status names another node than that": {
+			func(s *handlers) { remember(s); s.podUpdated(unwritten, nominatedOn("n2", "2")) }, true},
+		"its status names that node now": {
+			func(s *handlers) { remember(s); s.podUpdated(unwritten, nominatedOn("n1", "2")) }, false},
 		"a nominated pod of another scheduler is deleted": {func(s *handlers) { s.podDeleted(others, false) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@
 package eventhandlers
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -46,10 +47,11 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 		start := time.Now()
 		h.addToCache(newPod)
 		deleting := time.Now()
+		nominated := h.nominatedNode(oldPod)
 		h.queue.Delete(eventLogger(), oldPod)
 		observeSince(deleting, schedframework.EventUnscheduledPodDelete)
 		h.noteAssigned(start, newPod)
-		if nominated := oldPod.Status.NominatedNodeName; nominated != "" && nominated != newPod.Spec.NodeName {
+		if nominated != "" && nominated != newPod.Spec.NodeName {
 			h.queue.NominationEnded(eventLogger(), oldPod)
 		}
 		h.resizeAdded(newPod)
@@ -140,22 +142,30 @@ func (h *handlers) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 		h.queue.UpdateAssumed(logger, oldPod, newPod)
 		return
 	}
-	h.queue.Update(logger, oldPod, newPod)
 	deleted := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
-	if nominated := oldPod.Status.NominatedNodeName; nominated != "" &&
-		(deleted || nominated != newPod.Status.NominatedNodeName) {
+	ended := oldPod.Status.NominatedNodeName != "" &&
+		(deleted || oldPod.Status.NominatedNodeName != newPod.Status.NominatedNodeName)
+	inMemory := h.queue.Nominator().NodeOf(oldPod.UID)
+	h.queue.Update(logger, oldPod, newPod)
+	if ended || inMemory != "" && inMemory != h.queue.Nominator().NodeOf(newPod.UID) {
 		h.queue.NominationEnded(logger, oldPod)
 	}
+}
+
+// nominatedNode returns the node for which a pod is nominated, which its status may not name yet.
+func (h *handlers) nominatedNode(pod *corev1.Pod) string {
+	return cmp.Or(h.queue.Nominator().NodeOf(pod.UID), pod.Status.NominatedNodeName)
 }
 
 func (h *handlers) pendingPodDeleted(pod *corev1.Pod) {
 	start := time.Now()
 	defer observeSince(start, schedframework.EventUnscheduledPodDelete)
+	nominated := h.nominatedNode(pod)
 	h.queue.Delete(eventLogger(), pod)
 	switch {
 	case isAssumed(h.cache, pod):
 		h.assumedPodDeleted(pod)
-	case pod.Status.NominatedNodeName != "":
+	case nominated != "":
 		h.queue.NominationEnded(eventLogger(), pod)
 	}
 }

@@ -125,7 +125,11 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	}
 	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
 	// whose nomination must not be overwritten.
+	nominated := h.Queue.Nominator().NodeOf(pod.UID)
 	kept, err := h.Queue.Requeue(logger, a.Pod, a.Nominating)
+	if a.endsUnwritten(pod, nominated) {
+		h.Queue.NominationEnded(logger, pod)
+	}
 	if !h.requeued(logger, pod, kept, err) || a.Resizes {
 		return
 	}
@@ -137,6 +141,13 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"%s", truncate.ToBytes(message, validation.NoteLengthLimit))
 	h.Statuses.Write(podstatus.Update{Pod: pod, Condition: condition, Nominating: a.Nominating})
+}
+
+// endsUnwritten reports whether the attempt ends a nomination that the status of the pod does not
+// name yet, so that no informer reports the end of it.
+func (a *Attempt) endsUnwritten(pod *corev1.Pod, nominated string) bool {
+	return a.Nominating.Mode() == fwk.ModeOverride && nominated != "" &&
+		nominated != a.Nominating.NominatedNodeName && nominated != pod.Status.NominatedNodeName
 }
 
 // overtaken reports whether the attempt is no reason to report about the pod, because another

@@ -84,6 +84,32 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 	}
 }
 
+func TestANominationThatEndsBeforeItIsWritten(t *testing.T) {
+	to := func(node string) *fwk.NominatingInfo {
+		return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
+	}
+	for name, test := range map[string]struct {
+		inMemory, inStatus string
+		nominating         *fwk.NominatingInfo
+		ends               bool
+	}{
+		"it has none":                     {"", "", ClearNomination, false},
+		"it loses it":                     {"n1", "", ClearNomination, true},
+		"it gets another one":             {"n1", "", to("n2"), true},
+		"it gets the same":                {"n1", "", to("n1"), false},
+		"it keeps it":                     {"n1", "", nil, false},
+		"its status names it":             {"n1", "n1", ClearNomination, false},
+		"its status names an earlier one": {"n1", "n0", ClearNomination, true},
+		"only its status names one":       {"", "n1", ClearNomination, false},
+	} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{NominatedNodeName: test.inStatus}}
+		a := Attempt{Nominating: test.nominating}
+		if got := a.endsUnwritten(pod, test.inMemory); got != test.ends {
+			t.Errorf("%s: ends %v", name, got)
+		}
+	}
+}
+
 // TestAPodThatIsBackInTheQueueIsTheQueues relies on the race detector: an informer's event updates
 // the pod in the queue while the failed attempt is still being handled.
 func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {

@@ -4,6 +4,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -117,10 +118,11 @@ func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo) error {
 }
 
 // endNomination reports that the pod is no longer nominated. If it was nominated for another node,
-// its room there is free for other pods now, and no other event wakes them.
+// its room there is free for other pods now, and no other event wakes them. Its status may not name
+// that node yet.
 func (c *cycle) endNomination(logger klog.Logger, nodeName string) {
 	pod := c.pod.Pod
-	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != nodeName {
+	if nominated := cmp.Or(c.nominatedTo, pod.Status.NominatedNodeName); nominated != "" && nominated != nodeName {
 		c.loop.Queue.NominationEnded(logger, pod)
 	}
 }

@@ -181,12 +181,12 @@ var mutants = []mutant{
 	{
 		name: "a pod with a nomination that is deleted wakes nobody",
 		file: "internal/scheduler/eventhandlers/pods.go",
-		before: `	case pod.Status.NominatedNodeName != "":
+		before: `	case nominated != "":
 		h.queue.NominationEnded(eventLogger(), pod)
 	}
 }
 `,
-		after: `	case pod.Status.NominatedNodeName != "":
+		after: `	case nominated != "":
 	}
 }
 `,
