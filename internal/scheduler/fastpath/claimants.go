@@ -50,6 +50,12 @@ func VolumesFor(volumes toolscache.Indexer, class string, claims ...types.UID) (
 	return appendOwn(free, volumes, class, claims)
 }
 
+// IsClaimed reports whether a volume is meant for a claim alone.
+func IsClaimed(volumes toolscache.Indexer, claim types.UID) bool {
+	own, err := volumes.ByIndex(byClaimant, claimantKey(claim))
+	return err == nil && len(own) > 0
+}
+
 // appendOwn appends the volumes of a class that are meant for some claims alone.
 func appendOwn(to []any, volumes toolscache.Indexer, class string, claims []types.UID) ([]any, error) {
 	for _, claim := range claims {

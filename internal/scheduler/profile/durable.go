@@ -58,7 +58,7 @@ func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 		binder:  binder,
 		assumed: assumed,
 		provisioner: provisioner{client: client, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
-			claims: binder.claims, changes: changes, lookEvery: time.Second},
+			claims: binder.claims, changes: changes, volumes: binder.volumes.store, lookEvery: time.Second},
 		volumes: &followedVolumes{scope: d.Scope},
 	}, nil
 }

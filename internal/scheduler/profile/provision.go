@@ -15,11 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	clientset "k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	volumemetrics "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding/metrics"
 
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
@@ -35,6 +37,8 @@ type provisioner struct {
 	claims corelisters.PersistentVolumeClaimLister
 	// changes are those of claims and volumes that the binder has seen.
 	changes *claimChanges
+	// volumes has the index fastpath.VolumeIndexers.
+	volumes toolscache.Indexer
 	// lookEvery is how often the provisioner looks without a change: of the pod and of the node.
 	lookEvery time.Duration
 }
@@ -68,8 +72,9 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 			return err
 		}
 	}
-	ticker := time.NewTicker(p.lookEvery)
+	ticker, forgotten := time.NewTicker(p.lookEvery), time.NewTicker(forgottenAfter)
 	defer ticker.Stop()
+	defer forgotten.Stop()
 	for {
 		done, err := p.look(ctx, binder, pod, written)
 		switch {
@@ -81,10 +86,35 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 		select {
 		case <-changed:
 		case <-ticker.C:
+		case <-forgotten.C:
+			if err := p.checkForgotten(pod); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return fmt.Errorf("binding volumes: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// forgottenAfter is how long informers may take until they have what was written for a pod.
+const forgottenAfter = time.Minute
+
+// checkForgotten returns an error if nothing leads to a volume for a claim of the pod: neither does
+// the claim name the node, nor a volume the claim. Both were written, and are lost if etcd was
+// restored from a backup. Otherwise the pod would wait until its timeout has passed.
+func (p *provisioner) checkForgotten(pod *corev1.Pod) error {
+	for name := range podfields.VolumeClaimNames(pod) {
+		claim, err := p.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
+		if err != nil {
+			continue // look returns that
+		}
+		if claim.Spec.VolumeName == "" && claim.Annotations[storagehelpers.AnnSelectedNode] != pod.Spec.NodeName &&
+			!fastpath.IsClaimed(p.volumes, claim.UID) {
+			return fmt.Errorf("binding volumes: the API server has forgotten the volume or the node of claim %s",
+				klog.KObj(claim))
+		}
+	}
+	return nil
 }
 
 // look reports whether all claims have their volumes, and these can be used on the node of the pod.

@@ -17,14 +17,18 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	fakeclient "k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/test/objects"
 )
 
@@ -88,7 +92,8 @@ func newVolumeBinding(t *testing.T, existing ...runtime.Object) *volumeBinding {
 	c.binder = &boundedBinder{
 		SchedulerVolumeBinder: c.upstream,
 		provisioner: &provisioner{client: binderClient{c.client}, pods: core.Pods().Lister(),
-			nodes: core.Nodes().Lister(), claims: binder.claims, changes: changes, lookEvery: time.Hour},
+			nodes: core.Nodes().Lister(), claims: binder.claims, changes: changes, volumes: binder.volumes.store,
+			lookEvery: time.Hour},
 		assumed: &assumedVolumes{}, timeout: time.Hour,
 	}
 	ctx, cancel := context.WithCancel(quiet(t))
@@ -265,5 +270,41 @@ func TestVolumesThatAreCreated(t *testing.T) {
 				t.Errorf("still watching: %v", changes.watching)
 			}
 		})
+	}
+}
+
+// TestWhatWasWrittenForAClaimIsForgotten has claims as they are when etcd was restored from a backup.
+func TestWhatWasWrittenForAClaimIsForgotten(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "claim", UID: "uid"}}
+	selected, elsewhere, bound := claim.DeepCopy(), claim.DeepCopy(), claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&selected.ObjectMeta, storagehelpers.AnnSelectedNode, "n1")
+	metav1.SetMetaDataAnnotation(&elsewhere.ObjectMeta, storagehelpers.AnnSelectedNode, "n2")
+	bound.Spec.VolumeName = "volume"
+	pod := claimant("claim")
+	pod.Spec.NodeName = "n1"
+	for name, test := range map[string]struct {
+		claim     *corev1.PersistentVolumeClaim
+		claimed   types.UID // by the volume
+		forgotten bool
+	}{
+		"it names the node":            {selected, "", false},
+		"it names another node":        {elsewhere, "", true},
+		"it is bound":                  {bound, "", false},
+		"a volume names it":            {claim, claim.UID, false},
+		"a volume names another claim": {claim, "other", true},
+		"a volume names no claim":      {claim, "", true},
+	} {
+		claims := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
+			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+		volumes := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, fastpath.VolumeIndexers)
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume"}}
+		if test.claimed != "" {
+			volume.Spec.ClaimRef = &corev1.ObjectReference{UID: test.claimed}
+		}
+		must(t, errors.Join(claims.Add(test.claim), volumes.Add(volume)))
+		p := &provisioner{claims: corelisters.NewPersistentVolumeClaimLister(claims), volumes: volumes}
+		if err := p.checkForgotten(pod); (err != nil) != test.forgotten {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -30,8 +31,14 @@ func (p *provisioner) bindStatic(ctx context.Context, binder volumebinding.Sched
 	changed, stop := p.changes.watch(pod)
 	defer stop()
 	ended, release := startBinding(ctx, binder, pod, separate(volumes))
+	forgotten := time.NewTicker(forgottenAfter)
+	defer forgotten.Stop()
 	for {
 		select {
+		case <-forgotten.C:
+			if err := p.checkForgotten(pod); err != nil {
+				return err
+			}
 		case err := <-ended:
 			if err != nil {
 				return err
