@@ -189,7 +189,8 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 		lists := make(chan chan error, 2)
 		archive := &history.Archive{Namespace: "n",
 			Client: fakeclient.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList,
+					_ ...client.ListOption) error {
 					if _, ok := list.(*v1alpha1.SchedulerProfileList); ok {
 						return nil
 					}
@@ -258,8 +259,8 @@ func TestANewLeaderRecallsWhatTheLastOneWrote(t *testing.T) {
 			t.Fatal(err)
 		}
 		direct := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(profile).Build()
-		r := &ProfileReconciler{Config: Config{Archive: &history.Archive{Namespace: "n", Client: direct}, Direct: direct,
-			Clock: clock.RealClock{}}}
+		archive := &history.Archive{Namespace: "n", Client: direct}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Direct: direct, Clock: clock.RealClock{}}}
 		if err := r.recall(logr.NewContext(t.Context(), logr.Discard()), &pass{leading: true}); err != nil {
 			t.Fatal(err)
 		}

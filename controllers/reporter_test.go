@@ -47,8 +47,8 @@ type desk struct {
 	stop func()
 	// report is the report of the objects that changed last.
 	latest *report
-	// version replaces the resource version in the answers to writes of statuses, unless it is "". It
-	// changes only while nothing is written.
+	// version replaces the resource version in the answers to writes of statuses, unless it is "".
+	// It changes only while nothing is written.
 	version string
 
 	mu sync.Mutex // guards the fields below
@@ -398,7 +398,8 @@ func TestAStatusIsWrittenAgainOnceTheCacheHasTheObject(t *testing.T) {
 	})
 }
 
-// As when etcd was restored from a backup: what was written has a later version than the API server.
+// As when etcd was restored from a backup: what was written has a later version than the API
+// server.
 func TestAStatusIsWrittenWithTheVersionThatTheAPIServerHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

@@ -151,8 +151,9 @@ func TestACommandThatStaysIsNotFollowedAgain(t *testing.T) {
 			object := rolledOutObject("")
 			object.UID, object.Spec.Rollout.Strategy, object.Status.Rollout = "uid-mine", test.strategy, test.status
 			object.Annotations = map[string]string{v1alpha1.AnnotationRollout: test.annotation}
-			s := &state{running: map[string]*running{"mine": decides(resolved(1, "r1"))}, resolution: &resolve.Resolution{
-				ProfileResults: map[string]resolve.Result{"mine": {Accepted: true, SchedulerName: "mine"}}}}
+			resolution := &resolve.Resolution{
+				ProfileResults: map[string]resolve.Result{"mine": {Accepted: true, SchedulerName: "mine"}}}
+			s := &state{running: map[string]*running{"mine": decides(resolved(1, "r1"))}, resolution: resolution}
 			object.Status.Rollout = s.rolloutStatus(object)
 			if test.want == "" {
 				if object.Status.Rollout != nil {
@@ -191,14 +192,14 @@ func TestALeaderKnowsBetterThanTheStatus(t *testing.T) {
 		stage   rollout.Stage
 		stable  int
 	}{
-		"a new leader":                  {last{}, true, rollout.Aborted, 7},
-		"a follower":                    {last{decided: decided}, false, rollout.Aborted, 7},
-		"it has just begun to lead":     {last{rollouts: of("new", rollout.Canary, false)}, true, rollout.Aborted, 7},
-		"it has led the roll-out":       {last{rollouts: of("new", rollout.Canary, true)}, true, rollout.Canary, 3},
-		"another spec ran meanwhile":    {last{decided: decided}, true, start, 0},
-		"another was tried meanwhile":   {last{decided: decided, rollouts: of("x", rollout.Canary, true)}, true, start, 0},
-		"its spec was invalid before":   {last{decided: sets.New[types.UID]("v")}, true, rollout.Aborted, 7},
-		"another leader has decided it": {last{rollouts: of("x", rollout.Canary, false)}, true, rollout.Aborted, 7},
+		"a new leader":               {last{}, true, rollout.Aborted, 7},
+		"a follower":                 {last{decided: decided}, false, rollout.Aborted, 7},
+		"it has begun to lead":       {last{rollouts: of("new", rollout.Canary, false)}, true, rollout.Aborted, 7},
+		"it has led it":              {last{rollouts: of("new", rollout.Canary, true)}, true, rollout.Canary, 3},
+		"another spec ran":           {last{decided: decided}, true, start, 0},
+		"another was tried":          {last{decided: decided, rollouts: of("x", rollout.Canary, true)}, true, start, 0},
+		"its spec was invalid":       {last{decided: sets.New[types.UID]("v")}, true, rollout.Aborted, 7},
+		"the last leader decided it": {last{rollouts: of("x", rollout.Canary, false)}, true, rollout.Aborted, 7},
 	} {
 		got := test.last.nextRollout(object, &resolve.Profile{Revision: "new"}, test.leading, now)
 		if got.state.Stage != test.stage || got.before.Stable != test.stable {

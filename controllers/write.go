@@ -156,8 +156,8 @@ func (w *write) status(ctx context.Context, before, after client.Object, news []
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err):
-		// Either the cache is about to have a later version, or etcd was restored from a backup, and
-		// what was written has a later version than the API server.
+		// Either the cache is about to have a later version, or etcd was restored from a backup,
+		// and what was written has a later version than the API server.
 		s.written = nil
 		return err
 	case err != nil:

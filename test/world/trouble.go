@@ -62,9 +62,9 @@ func (w *World) endConnections(r *rand.Rand) {
 	}
 }
 
-// restoreEtcd restores a backup of etcd: objects have the resource versions of that time again. Later
-// writes have versions beyond those that were lost, and older ones are gone, so no watch goes on. The
-// API server is down meanwhile.
+// restoreEtcd restores a backup of etcd: objects have the resource versions of that time again.
+// Later writes have versions beyond those that were lost, and older ones are gone, so no watch goes
+// on. The API server is down meanwhile.
 func (w *World) restoreEtcd(r *rand.Rand) {
 	w.observe()
 	w.endConnections(r)

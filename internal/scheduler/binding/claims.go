@@ -123,10 +123,10 @@ func (c *Cycle) reservesClaims() bool {
 		func(pl fwk.PreBindPlugin) bool { return pl.Name() == names.DynamicResources })
 }
 
-// assume makes plugins see a claim, unless they see a newer version than the one that they saw before
-// the claim was read. If what was read is older than that, etcd was restored from a backup, and what
-// plugins saw was lost, possibly before any informer had it: then they see what was read in its
-// place. What they write with that version meets a conflict, and is written anew.
+// assume makes plugins see a claim, unless they see a newer version than the one that they saw
+// before the claim was read. If what was read is older than that, etcd was restored from a backup,
+// and what plugins saw was lost, possibly before any informer had it: then they see what was read
+// in its place. What they write with that version meets a conflict, and is written anew.
 func (b *Binder) assume(ctx context.Context, seen, claim *resourcev1.ResourceClaim) {
 	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, seen.ResourceVersion)
 	if err == nil && order < 0 && claim.UID == seen.UID {

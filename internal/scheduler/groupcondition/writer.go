@@ -25,9 +25,9 @@ import (
 // maxMessage bounds the message of a condition, in bytes. The API server accepts 32 KiB.
 const maxMessage = 8 << 10
 
-// config writes four conditions at a time, and gives up after a few seconds. A condition is compared
-// with the one that informers have once they should have it: etcd may have been restored from a
-// backup since.
+// config writes four conditions at a time, and gives up after a few seconds. A condition is
+// compared with the one that informers have once they should have it: etcd may have been restored
+// from a backup since.
 var config = latest.Config{
 	What: "conditions of PodGroups", Workers: 4, Attempts: 5, FirstRetry: 200 * time.Millisecond,
 	LastRetry: 10 * time.Second, Recent: 30 * time.Second,

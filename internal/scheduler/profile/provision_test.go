@@ -273,9 +273,11 @@ func TestVolumesThatAreCreated(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrittenForAClaimIsForgotten has claims as they are when etcd was restored from a backup.
+// TestWhatWasWrittenForAClaimIsForgotten has claims as they are when etcd was restored from a
+// backup.
 func TestWhatWasWrittenForAClaimIsForgotten(t *testing.T) {
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "claim", UID: "uid"}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "claim", UID: "uid"}}
 	selected, elsewhere, bound := claim.DeepCopy(), claim.DeepCopy(), claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&selected.ObjectMeta, storagehelpers.AnnSelectedNode, "n1")
 	metav1.SetMetaDataAnnotation(&elsewhere.ObjectMeta, storagehelpers.AnnSelectedNode, "n2")

@@ -116,7 +116,8 @@ func (e *Etcd) Restore(revision int64) (changes []*mvccpb.Event) {
 		}
 		change := &mvccpb.Event{Type: mvccpb.Event_PUT, Kv: then, PrevKv: now}
 		if then == nil {
-			change.Type, change.Kv = mvccpb.Event_DELETE, &mvccpb.KeyValue{Key: []byte(key), ModRevision: now.ModRevision}
+			change.Type = mvccpb.Event_DELETE
+			change.Kv = &mvccpb.KeyValue{Key: []byte(key), ModRevision: now.ModRevision}
 		}
 		changes = append(changes, change)
 	}
