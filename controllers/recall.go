@@ -72,8 +72,8 @@ func (m *memory) retryAfter() time.Duration {
 // are invalid. It returns an error while it is too early to go on without them.
 func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	m := &r.memory
-	if m.seesRestore(&p.objects) {
-		m.recalled, r.last.decided = false, nil // the roll-outs are those of the statuses
+	if m.seesRestore(&p.objects) && p.leading {
+		m.recalled, r.last.decided = false, nil // a roll-out that begins may be one that was restored
 	}
 	if m.recalled && (m.leading || !p.leading) {
 		return nil

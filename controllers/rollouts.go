@@ -77,16 +77,16 @@ func (r *ProfileReconciler) rollOut(p *pass) {
 			p.resolution.Try(candidate.AsCanary())
 		}
 	}
-	r.last.rollouts, r.last.decided = p.rollouts, p.decided()
+	r.last.rollouts, r.last.decided = p.rollouts, r.decided(p)
 }
 
 // decided returns the UIDs of the profiles for which the leader has decided whether they are rolled
-// out: of those whose spec is accepted. It is empty on other replicas.
-func (p *pass) decided() sets.Set[types.UID] {
+// out: of those whose newest spec that is known is accepted. It is empty on other replicas.
+func (r *ProfileReconciler) decided(p *pass) sets.Set[types.UID] {
 	all := sets.Set[types.UID]{}
 	for i := range p.objects.profiles {
 		object := &p.objects.profiles[i]
-		if p.leading && p.resolution.ProfileResults[object.Name].Accepted {
+		if p.leading && p.resolution.ProfileResults[object.Name].Accepted && r.memory.newest(object) == object {
 			all.Insert(object.UID)
 		}
 	}
@@ -108,12 +108,13 @@ func (r *ProfileReconciler) simulateRollouts(ctx context.Context, p *pass) {
 func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfile,
 	stable, candidate *resolve.Profile) *rolloutOf {
 	now := r.Clock.Now()
-	next := r.last.nextRollout(r.memory.newest(object), candidate, p.leading, now)
+	newest := r.memory.newest(object)
+	next := r.last.nextRollout(newest, candidate, p.leading, now)
 	next.candidate, next.stable, next.canary, next.led = candidate, stable.Revision, candidate.Revision, p.leading
 	next.plan = resolve.RolloutPlan(&object.Spec)
 	next.seen = next.before
 	if p.leading {
-		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(object))
+		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(newest))
 	}
 	return next
 }

@@ -207,3 +207,26 @@ func TestALeaderKnowsBetterThanTheStatus(t *testing.T) {
 		}
 	}
 }
+
+func TestALeaderDecidesOnlyAboutTheNewestSpec(t *testing.T) {
+	object := func(name, version string) v1alpha1.SchedulerProfile {
+		p := v1alpha1.SchedulerProfile{}
+		p.Name, p.UID, p.ResourceVersion = name, types.UID(name), version
+		return p
+	}
+	live := object("late", "10")
+	r := &ProfileReconciler{memory: memory{live: map[types.UID]*v1alpha1.SchedulerProfile{live.UID: &live}}}
+	p := &pass{
+		objects: objects{profiles: []v1alpha1.SchedulerProfile{object("late", "9"), object("invalid", "9"),
+			object("seen", "9")}},
+		resolution: &resolve.Resolution{
+			ProfileResults: map[string]resolve.Result{"late": {Accepted: true}, "seen": {Accepted: true}}},
+	}
+	if decided := r.decided(p); len(decided) > 0 {
+		t.Errorf("a follower has decided about %v", decided)
+	}
+	p.leading = true
+	if diff := cmp.Diff(sets.New[types.UID]("seen"), r.decided(p)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -225,25 +225,32 @@ func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
 				a.Namespace, "name", r.Name)
 			continue
 		}
-		a.set(uid, without(a.Revisions(uid), r.Name))
+		a.change(uid, func(revisions []Revision) []Revision { return without(revisions, r.Name) })
 	}
 }
 
 // put puts a revision into the index, in place of the last one of the same name.
 func (a *Archive) put(r Revision) {
-	next := append(without(a.Revisions(r.UID), r.Name), r)
-	Sort(next)
-	a.set(r.UID, next)
+	a.change(r.UID, func(revisions []Revision) []Revision {
+		next := append(without(revisions, r.Name), r)
+		Sort(next)
+		return next
+	})
 }
 
 // set replaces the revisions of an object.
 func (a *Archive) set(uid types.UID, revisions []Revision) {
+	a.change(uid, func([]Revision) []Revision { return revisions })
+}
+
+// change changes the revisions of an object.
+func (a *Archive) change(uid types.UID, f func([]Revision) []Revision) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.index == nil {
 		a.index = map[types.UID][]Revision{}
 	}
-	a.index[uid] = revisions
+	a.index[uid] = f(a.index[uid])
 	a.writes++
 }
 

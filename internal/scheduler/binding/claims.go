@@ -51,8 +51,8 @@ func (b *Binder) reservedClaims(pod *corev1.Pod) sets.Set[types.UID] {
 // released, and allocated on another node.
 //
 // The plugin writes nothing for claims that were reserved when the pod was decided about. If one is
-// not any more, the pod must not be bound. Plugins may also see an old version of these, since the
-// answer got lost when they were released. So they are read.
+// not any more, the pod must not be bound. Of those that were reserved just before PreBind, plugins
+// may see an old version, since the answer got lost when they were released. So they are read.
 func (b *Binder) checkDevices(ctx context.Context, c *Cycle, before sets.Set[types.UID]) error {
 	pod, nodeName := c.Pod.Pod, c.NodeName
 	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -255,6 +256,14 @@ func TestPodEvents(t *testing.T) {
 	})
 }
 
+// helpsIfItHadANode is the hint of upstream's plugins for a pod that ends.
+func helpsIfItHadANode(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	if pod := oldObj.(*corev1.Pod); pod.Spec.NodeName == "" && pod.Status.NominatedNodeName == "" {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
 func TestEndsOfNominations(t *testing.T) {
 	nominatedOn := func(node, version string) *corev1.Pod {
 		pod, five := podAt("nominated", version, ""), int32(5)
@@ -311,7 +320,7 @@ func TestEndsOfNominations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := listening(t)
-			hint := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Rejector"}}}
+			hint := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Rejector", Fn: helpsIfItHadANode}}}
 			s.queue.Reconfigure(logr.Discard(),
 				&queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
 			for uid, priority := range map[types.UID]int32{"low": 0, "equal": 5, "high": 10} {

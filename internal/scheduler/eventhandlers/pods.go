@@ -52,7 +52,7 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 		observeSince(deleting, schedframework.EventUnscheduledPodDelete)
 		h.noteAssigned(start, newPod)
 		if nominated != "" && nominated != newPod.Spec.NodeName {
-			h.queue.NominationEnded(eventLogger(), oldPod)
+			h.queue.NominationEnded(eventLogger(), oldPod, nominated)
 		}
 		h.resizeAdded(newPod)
 	default:
@@ -143,12 +143,13 @@ func (h *handlers) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 		return
 	}
 	deleted := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
-	ended := oldPod.Status.NominatedNodeName != "" &&
-		(deleted || oldPod.Status.NominatedNodeName != newPod.Status.NominatedNodeName)
-	inMemory := h.queue.Nominator().NodeOf(oldPod.UID)
+	inStatus, inMemory := oldPod.Status.NominatedNodeName, h.queue.Nominator().NodeOf(oldPod.UID)
 	h.queue.Update(logger, oldPod, newPod)
-	if ended || inMemory != "" && inMemory != h.queue.Nominator().NodeOf(newPod.UID) {
-		h.queue.NominationEnded(logger, oldPod)
+	switch {
+	case inMemory != "" && inMemory != h.queue.Nominator().NodeOf(newPod.UID):
+		h.queue.NominationEnded(logger, oldPod, inMemory)
+	case inStatus != "" && (deleted || inStatus != newPod.Status.NominatedNodeName):
+		h.queue.NominationEnded(logger, oldPod, inStatus)
 	}
 }
 
@@ -166,7 +167,7 @@ func (h *handlers) pendingPodDeleted(pod *corev1.Pod) {
 	case isAssumed(h.cache, pod):
 		h.assumedPodDeleted(pod)
 	case nominated != "":
-		h.queue.NominationEnded(eventLogger(), pod)
+		h.queue.NominationEnded(eventLogger(), pod, nominated)
 	}
 }
 

@@ -127,8 +127,8 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	// whose nomination must not be overwritten.
 	nominated := h.Queue.Nominator().NodeOf(pod.UID)
 	kept, err := h.Queue.Requeue(logger, a.Pod, a.Nominating)
-	if a.endsUnwritten(pod, nominated) {
-		h.Queue.NominationEnded(logger, pod)
+	if a.endsUnwritten(pod, nominated, err) {
+		h.Queue.NominationEnded(logger, pod, nominated)
 	}
 	if !h.requeued(logger, pod, kept, err) || a.Resizes {
 		return
@@ -143,11 +143,14 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	h.Statuses.Write(podstatus.Update{Pod: pod, Condition: condition, Nominating: a.Nominating})
 }
 
-// endsUnwritten reports whether the attempt ends a nomination that the status of the pod does not
-// name yet, so that no informer reports the end of it.
-func (a *Attempt) endsUnwritten(pod *corev1.Pod, nominated string) bool {
-	return a.Nominating.Mode() == fwk.ModeOverride && nominated != "" &&
-		nominated != a.Nominating.NominatedNodeName && nominated != pod.Status.NominatedNodeName
+// endsUnwritten reports whether a nomination has ended that the status of the pod does not name yet,
+// so that no informer reports the end of it. err is that of Requeue.
+func (a *Attempt) endsUnwritten(pod *corev1.Pod, nominated string, err error) bool {
+	if nominated == "" || nominated == pod.Status.NominatedNodeName {
+		return false
+	}
+	return errors.Is(err, queue.ErrGone) ||
+		err == nil && a.Nominating.Mode() == fwk.ModeOverride && nominated != a.Nominating.NominatedNodeName
 }
 
 // overtaken reports whether the attempt is no reason to report about the pod, because another

@@ -91,20 +91,23 @@ func TestANominationThatEndsBeforeItIsWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		inMemory, inStatus string
 		nominating         *fwk.NominatingInfo
+		err                error
 		ends               bool
 	}{
-		"it has none":                     {"", "", ClearNomination, false},
-		"it loses it":                     {"n1", "", ClearNomination, true},
-		"it gets another one":             {"n1", "", to("n2"), true},
-		"it gets the same":                {"n1", "", to("n1"), false},
-		"it keeps it":                     {"n1", "", nil, false},
-		"its status names it":             {"n1", "n1", ClearNomination, false},
-		"its status names an earlier one": {"n1", "n0", ClearNomination, true},
-		"only its status names one":       {"", "n1", ClearNomination, false},
+		"it has none":                     {"", "", ClearNomination, nil, false},
+		"it loses it":                     {"n1", "", ClearNomination, nil, true},
+		"it gets another one":             {"n1", "", to("n2"), nil, true},
+		"it gets the same":                {"n1", "", to("n1"), nil, false},
+		"it keeps it":                     {"n1", "", nil, nil, false},
+		"its status names it":             {"n1", "n1", ClearNomination, nil, false},
+		"its status names an earlier one": {"n1", "n0", ClearNomination, nil, true},
+		"the pod is gone":                 {"n1", "", nil, fmt.Errorf("pod: %w", queue.ErrGone), true},
+		"the pod is queued already":       {"n1", "", ClearNomination, queue.ErrAlreadyQueued, false},
+		"only its status names one":       {"", "n1", ClearNomination, nil, false},
 	} {
 		pod := &corev1.Pod{Status: corev1.PodStatus{NominatedNodeName: test.inStatus}}
 		a := Attempt{Nominating: test.nominating}
-		if got := a.endsUnwritten(pod, test.inMemory); got != test.ends {
+		if got := a.endsUnwritten(pod, test.inMemory, test.err); got != test.ends {
 			t.Errorf("%s: ends %v", name, got)
 		}
 	}

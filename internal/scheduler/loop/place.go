@@ -70,10 +70,12 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
 		c.unreserve(ctx, b)
-		if !c.inGroup {
+		if c.inGroup {
+			c.endNomination(logger, b.NodeName)
+		} else {
 			c.forget(ctx, b)
+			c.endNomination(logger, "") // its room on this node is free, too
 		}
-		c.endNomination(logger, b.NodeName)
 		return nil, failure.ClearNomination, binding.Refused(c.pod.Pod, b.NodeName, status)
 	}
 	return b, nil, nil
@@ -123,7 +125,7 @@ func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo) error {
 func (c *cycle) endNomination(logger klog.Logger, nodeName string) {
 	pod := c.pod.Pod
 	if nominated := cmp.Or(c.nominatedTo, pod.Status.NominatedNodeName); nominated != "" && nominated != nodeName {
-		c.loop.Queue.NominationEnded(logger, pod)
+		c.loop.Queue.NominationEnded(logger, pod, nominated)
 	}
 }
 

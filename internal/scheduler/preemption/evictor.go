@@ -305,7 +305,7 @@ func (e *Evictor) retryLost(n *eviction) {
 func (e *Evictor) hasLost(p *preemption) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return !e.closed && e.latest[p.preemptor.UID] == p && slices.ContainsFunc(p.victims,
+	return !e.closed && e.latest[p.preemptor.UID] == p && e.isNominated(p) && slices.ContainsFunc(p.victims,
 		func(v *victim) bool { return v.state == deleted && v.isBack(e.Cache.PodOf(v.pod.UID)) })
 }
 

@@ -72,6 +72,7 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 			return err
 		}
 	}
+	var lost error // what the last look for that has found
 	ticker, forgotten := time.NewTicker(p.lookEvery), time.NewTicker(forgottenAfter)
 	defer ticker.Stop()
 	defer forgotten.Stop()
@@ -87,8 +88,9 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 		case <-changed:
 		case <-ticker.C:
 		case <-forgotten.C:
-			if err := p.checkForgotten(pod); err != nil {
-				return err
+			before := lost
+			if lost = p.checkForgotten(pod); lost != nil && before != nil {
+				return lost
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("binding volumes: %w", context.Cause(ctx))
@@ -96,7 +98,8 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 	}
 }
 
-// forgottenAfter is how long informers may take until they have what was written for a pod.
+// forgottenAfter is how long informers may take until they have what was written for a pod. What is
+// not there twice is lost.
 const forgottenAfter = time.Minute
 
 // checkForgotten returns an error if nothing leads to a volume for a claim of the pod: neither does

@@ -31,13 +31,15 @@ func (p *provisioner) bindStatic(ctx context.Context, binder volumebinding.Sched
 	changed, stop := p.changes.watch(pod)
 	defer stop()
 	ended, release := startBinding(ctx, binder, pod, separate(volumes))
+	var lost error // what the last look for that has found
 	forgotten := time.NewTicker(forgottenAfter)
 	defer forgotten.Stop()
 	for {
 		select {
 		case <-forgotten.C:
-			if err := p.checkForgotten(pod); err != nil {
-				return err
+			before := lost
+			if lost = p.checkForgotten(pod); lost != nil && before != nil {
+				return lost
 			}
 		case err := <-ended:
 			if err != nil {

@@ -26,7 +26,7 @@ const groupPatience = 30 * time.Second
 func (q *Queue) TendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 	ended = q.tendHeldGroups(logger)
 	for _, pod := range ended {
-		q.NominationEnded(logger, pod)
+		q.NominationEnded(logger, pod, pod.Status.NominatedNodeName)
 	}
 	return ended
 }

@@ -27,16 +27,24 @@ func (q *Queue) Move(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj 
 	takeTurns(newMove(q, logger, clusterEvent{event: event, oldObj: oldObj, newObj: newObj}, precheck).runTurn)
 }
 
-// NominationEnded reports that a pod no longer holds its nominated node, which its status names.
-// Pods of its priority and below had to take it into account; for them this is like the deletion of
-// an assigned pod. Pods whose scheduler name has no profile are not taken into account by anyone.
-func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod) {
-	if q.currentRules().profiles[pod.Spec.SchedulerName] != nil {
-		q.nominationEnded(logger, pod)
+// NominationEnded reports that a pod no longer holds its nominated node, which its status may not
+// name yet. Pods of its priority and below had to take it into account; for them this is like the
+// deletion of an assigned pod. Pods whose scheduler name has no profile are not taken into account
+// by anyone.
+func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod, node string) {
+	if q.currentRules().profiles[pod.Spec.SchedulerName] == nil {
+		return
 	}
+	if pod.Status.NominatedNodeName != node { // queueing hints pass over a pod without a node
+		nominated := *pod
+		nominated.Status.NominatedNodeName = node
+		pod = &nominated
+	}
+	q.nominationEnded(logger, pod)
 }
 
-// nominationEnded is NominationEnded, whether or not the pod's scheduler name has a profile.
+// nominationEnded is NominationEnded for a pod whose status names the node, whether or not its
+// scheduler name has a profile.
 func (q *Queue) nominationEnded(logger klog.Logger, pod *corev1.Pod) {
 	priority := corev1helpers.PodPriority(pod)
 	q.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {

@@ -182,7 +182,7 @@ var mutants = []mutant{
 		name: "a pod with a nomination that is deleted wakes nobody",
 		file: "internal/scheduler/eventhandlers/pods.go",
 		before: `	case nominated != "":
-		h.queue.NominationEnded(eventLogger(), pod)
+		h.queue.NominationEnded(eventLogger(), pod, nominated)
 	}
 }
 `,
