@@ -41,11 +41,13 @@ echo '{"Plan": {"Seed": 7}, "Error": "the world did not come to its end"}' >"$fi
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			replay := filepath.Join(t.TempDir(), "replay")
 			if err := os.WriteFile(replay, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
+			// Not before: a process that another one starts meanwhile would hold the file open, and
+			// the script could not run.
+			t.Parallel()
 			p := &Programs{Replay: replay, Test: "world.test", Timeout: 10 * time.Millisecond}
 			outcome, err := p.Run(t.Context(), Source{Seed: 7}, "")
 			if err != nil {
