@@ -143,8 +143,8 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	h.Statuses.Write(podstatus.Update{Pod: pod, Condition: condition, Nominating: a.Nominating})
 }
 
-// endsUnwritten reports whether a nomination has ended that the status of the pod does not name yet,
-// so that no informer reports the end of it. err is that of Requeue.
+// endsUnwritten reports whether a nomination has ended that the status of the pod does not name
+// yet, so that no informer reports the end of it. err is that of Requeue.
 func (a *Attempt) endsUnwritten(pod *corev1.Pod, nominated string, err error) bool {
 	if nominated == "" || nominated == pod.Status.NominatedNodeName {
 		return false
