@@ -26,7 +26,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -213,9 +212,8 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // another spec may have the same one. Then, its version goes back.
 func needsPass(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
-	order, err := resourceversion.CompareResourceVersion(after.GetResourceVersion(), before.GetResourceVersion())
 	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
-		err == nil && order < 0 ||
+		isLater(before.GetResourceVersion(), after.GetResourceVersion()) ||
 		before.GetAnnotations()[v1alpha1.AnnotationRollout] != after.GetAnnotations()[v1alpha1.AnnotationRollout] ||
 		isFollowed(e) || !equality.Semantic.DeepEqual(specOf(before), specOf(after))
 }

@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -111,8 +110,8 @@ func (m *memory) seesRestore(set *objects) (restored bool) {
 	m.versions = map[types.UID]string{}
 	note := func(object client.Object, reported bool) {
 		version, known := before[object.GetUID()]
-		order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), version)
-		restored = restored || known && err == nil && order < 0 || before != nil && !known && reported
+		restored = restored || known && isLater(version, object.GetResourceVersion()) ||
+			before != nil && !known && reported
 		m.versions[object.GetUID()] = object.GetResourceVersion()
 	}
 	for i := range set.profiles {
@@ -126,12 +125,7 @@ func (m *memory) seesRestore(set *objects) (restored bool) {
 
 // newest returns the newest version of a profile that is known.
 func (m *memory) newest(object *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
-	live := m.live[object.UID]
-	if live == nil {
-		return object
-	}
-	order, err := resourceversion.CompareResourceVersion(live.ResourceVersion, object.ResourceVersion)
-	if err == nil && order > 0 {
+	if live := m.live[object.UID]; live != nil && isLater(live.ResourceVersion, object.ResourceVersion) {
 		return live
 	}
 	return object

@@ -116,8 +116,7 @@ func newest[T interface {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if written, ok := w.subject.written.(T); ok {
-		order, err := resourceversion.CompareResourceVersion(written.GetResourceVersion(), cached.GetResourceVersion())
-		if err == nil && order > 0 && isSame(written, seen) {
+		if isLater(written.GetResourceVersion(), cached.GetResourceVersion()) && isSame(written, seen) {
 			return written, nil
 		}
 		w.subject.written = nil
@@ -126,6 +125,13 @@ func newest[T interface {
 		return nil, nil
 	}
 	return cached, nil
+}
+
+// isLater reports whether a resource version is later than another one. A version that is not known
+// is not.
+func isLater(version, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, other)
+	return err == nil && order > 0
 }
 
 // isSame reports whether two versions of an object have the same spec.

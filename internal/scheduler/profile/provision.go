@@ -72,7 +72,7 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 			return err
 		}
 	}
-	var lost error // what the last look for that has found
+	lost := lostWrites{provisioner: p, pod: pod}
 	ticker, forgotten := time.NewTicker(p.lookEvery), time.NewTicker(forgottenAfter)
 	defer ticker.Stop()
 	defer forgotten.Stop()
@@ -88,9 +88,8 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 		case <-changed:
 		case <-ticker.C:
 		case <-forgotten.C:
-			before := lost
-			if lost = p.checkForgotten(pod); lost != nil && before != nil {
-				return lost
+			if err := lost.look(); err != nil {
+				return err
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("binding volumes: %w", context.Cause(ctx))
@@ -98,9 +97,25 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 	}
 }
 
-// forgottenAfter is how long informers may take until they have what was written for a pod. What is
-// not there twice is lost.
+// forgottenAfter is how long informers may take until they have what was written for a pod.
 const forgottenAfter = time.Minute
+
+// lostWrites finds out, with a look every forgottenAfter, whether what was written for the claims of
+// a pod is lost: it is if two looks in a row do not find it. One goroutine uses it.
+type lostWrites struct {
+	*provisioner
+	pod  *corev1.Pod
+	last error // of the last look
+}
+
+// look returns an error if it is lost.
+func (l *lostWrites) look() error {
+	before := l.last
+	if l.last = l.checkForgotten(l.pod); before == nil {
+		return nil
+	}
+	return l.last
+}
 
 // checkForgotten returns an error if nothing leads to a volume for a claim of the pod: neither does
 // the claim name the node, nor a volume the claim. Both were written, and are lost if etcd was

@@ -308,5 +308,9 @@ func TestWhatWasWrittenForAClaimIsForgotten(t *testing.T) {
 		if err := p.checkForgotten(pod); (err != nil) != test.forgotten {
 			t.Errorf("%s: %v", name, err)
 		}
+		lost := lostWrites{provisioner: p, pod: pod}
+		if first, second := lost.look(), lost.look(); first != nil || (second != nil) != test.forgotten {
+			t.Errorf("%s: two looks find %v, %v", name, first, second)
+		}
 	}
 }

@@ -31,15 +31,14 @@ func (p *provisioner) bindStatic(ctx context.Context, binder volumebinding.Sched
 	changed, stop := p.changes.watch(pod)
 	defer stop()
 	ended, release := startBinding(ctx, binder, pod, separate(volumes))
-	var lost error // what the last look for that has found
+	lost := lostWrites{provisioner: p, pod: pod}
 	forgotten := time.NewTicker(forgottenAfter)
 	defer forgotten.Stop()
 	for {
 		select {
 		case <-forgotten.C:
-			before := lost
-			if lost = p.checkForgotten(pod); lost != nil && before != nil {
-				return lost
+			if err := lost.look(); err != nil {
+				return err
 			}
 		case err := <-ended:
 			if err != nil {
