@@ -100,8 +100,8 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 // forgottenAfter is how long informers may take until they have what was written for a pod.
 const forgottenAfter = time.Minute
 
-// lostWrites finds out, with a look every forgottenAfter, whether what was written for the claims of
-// a pod is lost: it is if two looks in a row do not find it. One goroutine uses it.
+// lostWrites finds out, with a look every forgottenAfter, whether what was written for the claims
+// of a pod is lost: it is if two looks in a row do not find it. One goroutine uses it.
 type lostWrites struct {
 	*provisioner
 	pod  *corev1.Pod
