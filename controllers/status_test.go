@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -393,6 +395,42 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 			object.Status = *got
 			if diff := cmp.Diff(got, s.policyStatus(object, now.Add(time.Hour))); diff != "" {
 				t.Errorf("it changes when looked at again: %s", diff)
+			}
+		})
+	}
+}
+
+func TestThePolicyDescribesTheRollOutsOfItsPresentSpec(t *testing.T) {
+	object := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid", Generation: 2}}
+	for _, test := range []struct {
+		name string
+		// running is the policy that the profile builds on.
+		running        resolve.GoodPolicy
+		stage          rollout.Stage
+		tried, aborted []string
+	}{
+		{name: "another generation, while the present one is tried",
+			running: resolve.GoodPolicy{UID: "uid", Generation: 1}, stage: rollout.Canary, tried: []string{"a"}},
+		{name: "another generation, after the present one was taken back",
+			running: resolve.GoodPolicy{UID: "uid", Generation: 1}, stage: rollout.Aborted, aborted: []string{"a"}},
+		{name: "another generation, of which the present one is about to take over",
+			running: resolve.GoodPolicy{UID: "uid", Generation: 1}, stage: rollout.Promoted},
+		{name: "the present generation",
+			running: resolve.GoodPolicy{UID: "uid", Generation: 2}, stage: rollout.Canary},
+		{name: "the same generation of a policy that was deleted, while that of the new one is tried",
+			running: resolve.GoodPolicy{UID: "former", Generation: 2}, stage: rollout.Canary, tried: []string{"a"}},
+		{name: "the same generation of a policy that was deleted, after that of the new one was taken back",
+			running: resolve.GoodPolicy{UID: "former", Generation: 2}, stage: rollout.Aborted, aborted: []string{"a"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &state{
+				running: map[string]*running{"a": {config: &resolve.Profile{Name: "a", UID: "uid-a", PolicyName: "p",
+					PolicyGeneration: test.running.Generation, Source: resolve.GoodProfile{Policy: &test.running}}}},
+				rollouts: rollouts{"uid-a": {state: rollout.State{Stage: test.stage}}},
+			}
+			tried, aborted := s.triedIn(object)
+			if !slices.Equal(tried, test.tried) || !slices.Equal(aborted, test.aborted) {
+				t.Errorf("tried in %v, aborted in %v; want %v and %v", tried, aborted, test.tried, test.aborted)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/sidebyside"
 )
@@ -72,26 +73,58 @@ func TestAPodThatWasDeletedDuringItsCycleDoesNotWait(t *testing.T) {
 }
 
 // TestAPodIsNotLostIfItsBindingFailsWhileItIsSkipped covers a pod that an update has queued again
-// during its binding. The binding fails between skip and release.
+// during its binding. Between skip and release, the binding fails, and the profile is changed or
+// deleted.
 func TestAPodIsNotLostIfItsBindingFailsWhileItIsSkipped(t *testing.T) {
-	for _, fails := range []bool{true, false} {
-		w, logger := newGroupWorld(t), logr.Discard()
-		w.addNode("n", "8")
-		pod := w.addPod("pod", "1", func(pod *corev1.Pod) { pod.Labels = nil })
-		popped := w.cluster.Queue.Pop(logger)
-		c := w.loop.newCycle(w.loop.Profiles.Popped(popped.Settings), popped.Pod)
-		assumed := assumedCopy(c.pod, "n")
-		w.Expect(w.cluster.Cache.AssumePod(logger, assumed.PodInfo)).To(Succeed())
-		w.Expect(c.skip(logger)).To(BeTrue())
-		if fails {
-			w.Expect(w.cluster.Cache.ForgetPod(logger, assumed.Pod)).To(Succeed())
-			former := *assumed // of another stay in the queue
-			former.InitialAttemptTimestamp = ptr.To(assumed.InitialAttemptTimestamp.Add(-time.Second))
-			_, err := w.cluster.Queue.Requeue(logger, &former, nil)
-			w.Expect(err).To(MatchError(queue.ErrAlreadyQueued))
-		}
-		c.release(logger)
-		_, queued := w.cluster.Queue.Get(pod.UID)
-		w.Expect(queued).To(Equal(fails))
+	for name, test := range map[string]struct{ fails, changed, deleted, queued bool }{
+		"the binding succeeds":                             {},
+		"the binding fails":                                {fails: true, queued: true},
+		"the binding succeeds, and the profile changes":    {changed: true},
+		"the binding fails, and the profile changes":       {fails: true, changed: true, queued: true},
+		"the binding succeeds, and the profile is deleted": {deleted: true},
+		"the binding fails, and the profile is deleted":    {fails: true, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, logger := newGroupWorld(t), logr.Discard()
+			other := w.newCluster()
+			defer other.Close()
+			old := w.cluster.Profile
+			w.addNode("n", "8")
+			pod := w.addPod("pod", "1", func(pod *corev1.Pod) { pod.Labels = nil })
+			popped := w.cluster.Queue.Pop(logger)
+			c := w.loop.newCycle(w.loop.Profiles.Popped(popped.Settings), popped.Pod)
+			assumed := assumedCopy(c.pod, "n")
+			w.Expect(w.cluster.Cache.AssumePod(logger, assumed.PodInfo)).To(Succeed())
+			w.Expect(c.skip(logger)).To(BeTrue())
+			if test.fails {
+				w.Expect(w.cluster.Cache.ForgetPod(logger, assumed.Pod)).To(Succeed())
+				former := *assumed // of another stay in the queue
+				former.InitialAttemptTimestamp = ptr.To(assumed.InitialAttemptTimestamp.Add(-time.Second))
+				_, err := w.cluster.Queue.Requeue(logger, &former, nil)
+				w.Expect(err).To(MatchError(queue.ErrAlreadyQueued))
+			}
+			if test.changed || test.deleted {
+				profiles := map[string]*profile.Instance{}
+				if test.changed {
+					other.Profile.Acquire() // its own cluster has another reference
+					profiles["mine"] = other.Profile
+				}
+				w.cluster.Store.Swap(logger, profile.NewMap(profiles, ""), w.cluster.Queue)
+				defer w.cluster.Store.Swap(logger, profile.NewMap(nil, ""), w.cluster.Queue)
+				w.Expect(old.Closed()).NotTo(BeClosed())
+			}
+			c.release(logger)
+			_, queued := w.cluster.Queue.Get(pod.UID)
+			w.Expect(queued).To(Equal(test.queued))
+			if test.changed || test.deleted {
+				w.Eventually(old.Closed()).Should(BeClosed())
+			}
+			if test.changed && test.queued {
+				popped := w.cluster.Queue.Pop(logger)
+				next := w.loop.newCycle(w.loop.Profiles.Popped(popped.Settings), popped.Pod)
+				w.Expect(next.profile).To(BeIdenticalTo(other.Profile))
+				next.release(logger)
+			}
+		})
 	}
 }
