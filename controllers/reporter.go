@@ -34,8 +34,9 @@ const (
 	lastTimeout  = 35 * time.Second
 
 	// staleRetry is how long to wait for the cache to receive the version of an object that the API
-	// server has.
-	staleRetry = 50 * time.Millisecond
+	// server has. It doubles with each conflict, up to maxStaleRetry.
+	staleRetry    = 50 * time.Millisecond
+	maxStaleRetry = 10 * time.Second
 )
 
 // reporter writes what passes report: revisions, statuses and Events. It runs beside the
@@ -96,6 +97,8 @@ type subject struct {
 	written client.Object
 	// unanswered is the last write of status if it got no response. It may have taken effect.
 	unanswered *unanswered
+	// stale is how long the last conflict delayed the next attempt, 0 if the last write succeeded.
+	stale time.Duration
 }
 
 // attempt is an attempt to store a generation.
@@ -251,10 +254,12 @@ func (r *reporter) process(ctx context.Context, uid types.UID) {
 	switch {
 	case ctx.Err() != nil: // the next leader writes it
 	case apierrors.IsConflict(err):
-		queue.AddAfter(uid, staleRetry)
+		s.stale = min(max(2*s.stale, staleRetry), maxStaleRetry)
+		queue.AddAfter(uid, s.stale)
 	case err != nil:
 		queue.AddRateLimited(uid)
 	default:
+		s.stale = 0
 		queue.Forget(uid)
 	}
 }

@@ -393,7 +393,35 @@ func TestAStatusIsWrittenAgainOnceTheCacheHasTheObject(t *testing.T) {
 		d.report()
 		d.expect("two", "True Programmed 1")
 		d.expect("one", unreported)
-		elapse(3 * staleRetry)
+		elapse(8 * staleRetry)
+		d.expect("one", "True Programmed 1")
+	})
+}
+
+func TestAStatusThatAlwaysMeetsAConflictIsRetriedLessAndLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		tries, conflicts := 0, true
+		d.answer(func(_ context.Context, verb, name string) error {
+			if verb == "report" && name == "one" {
+				tries++
+				if conflicts {
+					return apierrors.NewConflict(schema.GroupResource{Resource: "schedulerprofiles"}, name,
+						errors.New("changed"))
+				}
+			}
+			return nil
+		}, nil)
+		d.run("", 1, "one")
+		d.report()
+		elapse(maxStaleRetry)
+		early := tries
+		elapse(10 * maxStaleRetry)
+		if early < 5 || early > 10 || tries < early+9 || tries > early+12 {
+			t.Errorf("%d tries in %v, %d in ten times that", early, maxStaleRetry, tries-early)
+		}
+		conflicts = false
+		elapse(maxStaleRetry)
 		d.expect("one", "True Programmed 1")
 	})
 }

@@ -6,11 +6,13 @@ package binding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -21,6 +23,8 @@ const (
 	confirmEvery = 500 * time.Millisecond
 	// confirmAfter is how long a pod that is bound waits for that before it is read.
 	confirmAfter = time.Minute
+	// readPause is how long no pod is read after one could not be read.
+	readPause = 2 * time.Second
 )
 
 // Unconfirmed has the pods that are bound, until the informers confirm their nodes. The API server
@@ -36,6 +40,9 @@ type Unconfirmed struct {
 	mu     sync.Mutex // guards the fields below
 	cycles []*unconfirmed
 	closed bool
+
+	// readAgain is when pods may be read again. It belongs to the goroutine of Run.
+	readAgain time.Time
 }
 
 // unconfirmed is the binding cycle of a pod that is bound.
@@ -46,6 +53,8 @@ type unconfirmed struct {
 	release func()
 	// since is when the pod was bound, or last read.
 	since time.Time
+	// unread means that the pod could not be read, which was logged.
+	unread bool
 }
 
 // NewUnconfirmed returns an Unconfirmed for pods that a Binder has bound.
@@ -92,24 +101,40 @@ func (u *Unconfirmed) close() {
 	u.cycles = nil
 }
 
-// look releases the pods that are confirmed, and reads those that are overdue.
+// look releases the pods that are confirmed, and reads those that are overdue. One that cannot be
+// read ends the look, so that it holds up no other for long, and is last in the next one.
 func (u *Unconfirmed) look(ctx context.Context) {
 	u.mu.Lock()
 	cycles := u.cycles
 	u.cycles = nil
 	u.mu.Unlock()
-	remaining := cycles[:0]
+	waiting := cycles[:0]
 	for _, c := range cycles {
-		if u.waits(c) && (u.clock.Since(c.since) < confirmAfter || !u.undoIfForgotten(ctx, c)) {
-			remaining = append(remaining, c)
+		if u.waits(c) {
+			waiting = append(waiting, c)
 		} else {
 			c.release()
 		}
 	}
-	clear(cycles[len(remaining):])
+	clear(cycles[len(waiting):])
+	var unread []*unconfirmed
+	waiting = slices.DeleteFunc(waiting, func(c *unconfirmed) bool {
+		if now := u.clock.Now(); now.Sub(c.since) < confirmAfter || now.Before(u.readAgain) {
+			return false
+		}
+		undone, err := u.undoIfForgotten(ctx, c)
+		switch {
+		case err != nil:
+			u.readAgain = u.clock.Now().Add(readPause)
+			unread = append(unread, c)
+		case undone:
+			c.release()
+		}
+		return undone || err != nil
+	})
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.cycles = append(remaining, u.cycles...)
+	u.cycles = slices.Concat(waiting, u.cycles, unread)
 }
 
 // waits reports whether the cache has the pod as this cycle has assumed it.
@@ -119,24 +144,28 @@ func (u *Unconfirmed) waits(c *unconfirmed) bool {
 }
 
 // undoIfForgotten reads a pod, and undoes its binding if the API server has no node for it. It
-// reports whether it did so. Otherwise the informers are late.
-func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) bool {
+// returns whether it did so, or an error if the pod must be read again. Otherwise the informers are
+// late.
+func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) (undone bool, err error) {
 	ctx = klog.NewContext(ctx, c.logger)
-	c.since = u.clock.Now()
-	now, err := u.binder.read(ctx, c.pod)
-	switch {
-	case err != nil && !apierrors.IsNotFound(err):
-		if ctx.Err() == nil {
-			c.logger.Error(err, "Reading a pod that is bound, and that no informer has confirmed", "pod",
-				klog.KObj(c.pod))
+	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	now, err := u.binder.Client.CoreV1().Pods(c.pod.Namespace).Get(readCtx, c.pod.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		if ctx.Err() == nil && !c.unread {
+			c.unread = true
+			c.logger.Error(err, "A pod that is bound, and that no informer has confirmed, cannot be read; trying again",
+				"pod", klog.KObj(c.pod))
 		}
-		return false
-	case err != nil, now.UID != c.pod.UID, now.Spec.NodeName != "", !u.waits(c):
-		return false
+		return false, err
+	}
+	c.since = u.clock.Now()
+	if err != nil || now.UID != c.pod.UID || now.Spec.NodeName != "" || !u.waits(c) {
+		return false, nil
 	}
 	c.logger.Info("The API server has forgotten that the pod was bound; it is scheduled again", "pod",
 		klog.KObj(c.pod), "node", c.NodeName)
 	forgotten := fmt.Errorf("the API server has forgotten the binding to node %s", c.NodeName)
 	u.binder.undo(ctx, c.Cycle, fwk.AsStatus(forgotten), unbound)
-	return true
+	return true, nil
 }

@@ -22,6 +22,7 @@
 package failure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -62,6 +63,8 @@ type Attempt struct {
 	Status *fwk.Status
 	// Nominating changes the pod's nominated node; nil leaves it as it is.
 	Nominating *fwk.NominatingInfo
+	// Nominated is the node of a nomination that the attempt has ended, "" if there is none.
+	Nominated string
 	// Start is when the attempt began.
 	Start time.Time
 	// Decision is the number of the recorded decision. 0: it is not recorded.
@@ -125,9 +128,9 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	}
 	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
 	// whose nomination must not be overwritten.
-	nominated := h.Queue.Nominator().NodeOf(pod.UID)
+	nominated := cmp.Or(a.Nominated, h.Queue.Nominator().NodeOf(pod.UID))
 	kept, err := h.Queue.Requeue(logger, a.Pod, a.Nominating)
-	if a.endsUnwritten(pod, nominated, err) {
+	if endsUnwritten(pod, nominated, h.Queue.Nominator().NodeOf(pod.UID)) {
 		h.Queue.NominationEnded(logger, pod, nominated)
 	}
 	if !h.requeued(logger, pod, kept, err) || a.Resizes {
@@ -144,13 +147,9 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 }
 
 // endsUnwritten reports whether a nomination has ended that the status of the pod does not name
-// yet, so that no informer reports the end of it. err is that of Requeue.
-func (a *Attempt) endsUnwritten(pod *corev1.Pod, nominated string, err error) bool {
-	if nominated == "" || nominated == pod.Status.NominatedNodeName {
-		return false
-	}
-	return errors.Is(err, queue.ErrGone) ||
-		err == nil && a.Nominating.Mode() == fwk.ModeOverride && nominated != a.Nominating.NominatedNodeName
+// yet, so that no informer reports the end of it. The nominator has had the node before, and now.
+func endsUnwritten(pod *corev1.Pod, before, now string) bool {
+	return before != "" && before != now && before != pod.Status.NominatedNodeName
 }
 
 // overtaken reports whether the attempt is no reason to report about the pod, because another

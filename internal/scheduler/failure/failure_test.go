@@ -85,29 +85,22 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 }
 
 func TestANominationThatEndsBeforeItIsWritten(t *testing.T) {
-	to := func(node string) *fwk.NominatingInfo {
-		return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
-	}
 	for name, test := range map[string]struct {
-		inMemory, inStatus string
-		nominating         *fwk.NominatingInfo
-		err                error
-		ends               bool
+		before, now, inStatus string
+		ends                  bool
 	}{
-		"it has none":                     {"", "", ClearNomination, nil, false},
-		"it loses it":                     {"n1", "", ClearNomination, nil, true},
-		"it gets another one":             {"n1", "", to("n2"), nil, true},
-		"it gets the same":                {"n1", "", to("n1"), nil, false},
-		"it keeps it":                     {"n1", "", nil, nil, false},
-		"its status names it":             {"n1", "n1", ClearNomination, nil, false},
-		"its status names an earlier one": {"n1", "n0", ClearNomination, nil, true},
-		"the pod is gone":                 {"n1", "", nil, fmt.Errorf("pod: %w", queue.ErrGone), true},
-		"the pod is queued already":       {"n1", "", ClearNomination, queue.ErrAlreadyQueued, false},
-		"only its status names one":       {"", "n1", ClearNomination, nil, false},
+		"it has none":                        {"", "", "", false},
+		"it gets one":                        {"", "n1", "", false},
+		"it loses it":                        {"n1", "", "", true},
+		"it gets another one":                {"n1", "n2", "", true},
+		"it keeps it":                        {"n1", "n1", "", false},
+		"its status names it":                {"n1", "", "n1", false},
+		"its status names an earlier one":    {"n1", "", "n0", true},
+		"it goes back to that of its status": {"n1", "n0", "n0", true},
+		"only its status names one":          {"", "", "n1", false},
 	} {
 		pod := &corev1.Pod{Status: corev1.PodStatus{NominatedNodeName: test.inStatus}}
-		a := Attempt{Nominating: test.nominating}
-		if got := a.endsUnwritten(pod, test.inMemory, test.err); got != test.ends {
+		if got := endsUnwritten(pod, test.before, test.now); got != test.ends {
 			t.Errorf("%s: ends %v", name, got)
 		}
 	}

@@ -60,7 +60,7 @@ func (g *groupCycle) reserve(ctx context.Context) {
 		return
 	}
 	for _, m := range g.members { // they are given back with new nominations, or none
-		g.loop.Queue.Nominator().DeleteNominatedPodIfExists(m.pod.Pod)
+		m.takeNomination()
 	}
 	nodes := g.Reserve(ctx)
 	if nodes == nil {

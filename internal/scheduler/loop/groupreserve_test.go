@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
 )
 
@@ -240,4 +241,63 @@ func TestAGroupKeepsRoomInOneRack(t *testing.T) {
 	w.gone("on-n3")
 	w.Expect(w.tryAgain()).To(HaveLen(4))
 	w.Expect(w.nominated()).To(BeEmpty())
+}
+
+// TestRoomThatAGroupNoLongerKeepsWakesOthers has nominations that no status names yet.
+func TestRoomThatAGroupNoLongerKeepsWakesOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		members int
+		happens func(*groupWorld)
+	}{
+		"since it would not fit on empty nodes either": {members: 4, happens: func(w *groupWorld) {
+			w.cluster.Cache.RemoveNode(logr.Discard(), objects.NodeOf("n1"))
+		}},
+		"since a Reserve plugin refuses": {members: 1, happens: func(w *groupWorld) {
+			w.cluster.Profile.Config.PodGroupReserveAfter = 0
+			w.ledger.refuse["m0"] = fwk.NewStatus(fwk.Unschedulable, "no room")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, clock := newReservingWorld(t)
+			w.addBusyNodes(test.members / 2)
+			if test.members == 1 {
+				w.addNode("n0", "1")
+				w.addRunning("on-n0", "n0", "1", 100)
+			}
+			w.setMinMember(test.members)
+			w.addMembers(test.members)
+			w.Expect(w.schedule()).To(BeEmpty())
+			clock.Step(70 * time.Second)
+			w.Expect(w.tryAgain()).To(BeEmpty())
+			w.Expect(w.nominated()).To(HaveKey("n0"))
+			w.gone("on-n0")
+
+			single := w.addPod("single", "1", withPriority(100), func(pod *corev1.Pod) { pod.Labels = nil })
+			popped := w.cluster.Queue.Pop(logr.Discard())
+			c := w.loop.newCycle(w.loop.Profiles.Popped(popped.Settings), popped.Pod)
+			w.Expect(c.run(w.ctx)).To(BeNil(), "the room is kept")
+			members, waits := w.waiting(single.Name)
+			w.Expect(waits).To(BeTrue())
+
+			test.happens(w)
+			w.cluster.Queue.Activate(logr.Discard(), members)
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.nominated()).To(BeEmpty())
+			_, waits = w.waiting(single.Name)
+			w.Expect(waits).To(BeFalse())
+		})
+	}
+}
+
+// waiting reports whether a pod waits for an event, and returns the other pods of the queue.
+func (w *groupWorld) waiting(name string) (others map[string]*corev1.Pod, waits bool) {
+	others = map[string]*corev1.Pod{}
+	for _, state := range w.cluster.Queue.Dump() {
+		if state.Pod.Name == name {
+			waits = state.Place == queue.Unschedulable
+		} else {
+			others[state.Pod.Name] = state.Pod
+		}
+	}
+	return others, waits
 }

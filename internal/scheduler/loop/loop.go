@@ -198,8 +198,8 @@ type cycle struct {
 	decision decisionlog.Number
 	// recorded is the number of the decision that was recorded before trials began.
 	recorded decisionlog.Number
-	// nominatedTo is the node that the pod was nominated to until it was assumed, "" if there is
-	// none.
+	// nominatedTo is the node of the nomination that this cycle has ended, "" if there is none, or
+	// if its end was reported.
 	nominatedTo string
 	// nominated reports whether there were nominated pods when the pod was decided.
 	nominated bool
@@ -260,6 +260,7 @@ func (c *cycle) fail(ctx context.Context, nominating *fwk.NominatingInfo, status
 		Resizes:     c.resizes(),
 		Status:      status,
 		Nominating:  nominating,
+		Nominated:   c.nominatedTo,
 		Start:       c.start,
 		Decision:    cmp.Or(c.decision, c.recorded),
 	})

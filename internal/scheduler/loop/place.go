@@ -65,8 +65,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 			return nil, failure.ClearNomination, fwk.AsStatus(err)
 		}
 	}
-	c.nominatedTo = c.loop.Queue.Nominator().NodeOf(c.pod.Pod.UID)
-	c.loop.Queue.Nominator().DeleteNominatedPodIfExists(c.pod.Pod)
+	c.takeNomination()
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
 		c.unreserve(ctx, b)
@@ -119,6 +118,12 @@ func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo) error {
 	return c.loop.Cache.AssumePodOfClass(logger, pod.Pod, c.class)
 }
 
+// takeNomination ends the nomination of the pod, whose end must be reported, or taken back, later.
+func (c *cycle) takeNomination() {
+	c.nominatedTo = cmp.Or(c.loop.Queue.Nominator().NodeOf(c.pod.Pod.UID), c.nominatedTo)
+	c.loop.Queue.Nominator().DeleteNominatedPodIfExists(c.pod.Pod)
+}
+
 // endNomination reports that the pod is no longer nominated. If it was nominated for another node,
 // its room there is free for other pods now, and no other event wakes them. Its status may not name
 // that node yet.
@@ -126,6 +131,7 @@ func (c *cycle) endNomination(logger klog.Logger, nodeName string) {
 	pod := c.pod.Pod
 	if nominated := cmp.Or(c.nominatedTo, pod.Status.NominatedNodeName); nominated != "" && nominated != nodeName {
 		c.loop.Queue.NominationEnded(logger, pod, nominated)
+		c.nominatedTo = ""
 	}
 }
 

@@ -101,10 +101,10 @@ func (m *model) add(pod *corev1.Pod) {
 		}
 		return
 	}
-	p := &modelPod{pod: pod, timestamp: m.now(), refusedBy: sets.New[string](), pendingBy: sets.New[string]()}
+	p := &modelPod{pod: known, timestamp: m.now(), refusedBy: sets.New[string](), pendingBy: sets.New[string]()}
 	m.pods[pod.UID] = p
 	m.enqueue(p, immediately)
-	m.nominate(pod, pod.Status.NominatedNodeName)
+	m.nominate(known, known.Status.NominatedNodeName)
 }
 
 func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {

@@ -182,6 +182,9 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 		e.flight.deleted = false
 		return
 	}
+	if newest != nil { // a cycle that gives back a pod has the version with which it began
+		pod = newest
+	}
 	e = newEntry(pod, q.clock.Now())
 	e.profile = q.rules.assignLocked(e, pod)
 	q.pods[pod.UID] = e

@@ -200,6 +200,13 @@ func TestAdd(t *testing.T) {
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
 		f.Expect(f.place(fine)).To(Equal(Active))
 	})
+	t.Run("the newest version is queued", func(t *testing.T) {
+		pod := newPod("a")
+		newest := objects.Edited(pod, label("app", "web"))
+		f := newFixtureOf(t, newStore(newest).lister())
+		f.Add(logger, pod)
+		f.Expect(f.pop().Pod).To(BeIdenticalTo(newest))
+	})
 	t.Run("a lister that fails loses no pod", func(t *testing.T) {
 		f := newFixtureOf(t, failingLister{})
 		pod := newPod("a")
