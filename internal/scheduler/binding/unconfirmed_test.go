@@ -5,6 +5,7 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,9 +13,15 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 )
 
@@ -138,4 +145,49 @@ func TestABindingThatTheAPIServerForgets(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAPodThatCannotBeReadHoldsUpNoOther has one before and one after it, which were forgotten.
+func TestAPodThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		tries := 0
+		f.Client.(*fake.Clientset).PrependReactor("get", "pods",
+			func(action clienttesting.Action) (bool, runtime.Object, error) {
+				name := action.(clienttesting.GetAction).GetName()
+				if name == "pod" {
+					tries++
+					return true, nil, apierrors.NewInternalError(errors.New("it cannot be decrypted"))
+				}
+				return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}, nil
+			})
+		cycles := []*Cycle{f.assume("first"), f.cycle, f.assume("last")}
+		u := NewUnconfirmed(f.Binder, clock.RealClock{})
+		released := map[string]int{}
+		ctx, cancel := context.WithCancel(f.ctx)
+		for _, c := range cycles {
+			name := c.Pod.Pod.Name
+			u.Add(ctx, c, func() { released[name]++ })
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			u.Run(ctx)
+		}()
+		time.Sleep(confirmAfter + readPause + 2*confirmEvery) //nolint:forbidigo // of the bubble
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"first": 1, "last": 1}, released); diff != "" {
+			t.Error(diff)
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // of the bubble
+		synctest.Wait()
+		if tries < 20 || tries > 40 {
+			t.Errorf("it was read %d times in about a minute", tries)
+		}
+		cancel()
+		<-ended
+		if released["pod"] != 1 {
+			t.Errorf("released %v", released)
+		}
+	})
 }
