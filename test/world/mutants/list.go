@@ -230,7 +230,7 @@ var mutants = []mutant{
 	{
 		name: "a status is not written again after a conflict",
 		file: "controllers/reporter.go",
-		before: `		queue.AddAfter(uid, staleRetry)
+		before: `		queue.AddAfter(uid, s.stale)
 `,
 		after: `		queue.Forget(uid)
 `,
@@ -326,9 +326,9 @@ var mutants = []mutant{
 	{
 		name: "a binding that the API server forgets is not undone",
 		file: "internal/scheduler/binding/unconfirmed.go",
-		before: `now.Spec.NodeName != "", !u.waits(c):
+		before: `now.Spec.NodeName != "" || !u.waits(c) {
 `,
-		after: `now.UID == c.pod.UID:
+		after: `now.UID == c.pod.UID {
 `,
 	},
 	{
