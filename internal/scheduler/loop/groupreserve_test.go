@@ -250,7 +250,7 @@ func TestRoomThatAGroupNoLongerKeepsWakesOthers(t *testing.T) {
 		happens func(*groupWorld)
 	}{
 		"since it would not fit on empty nodes either": {members: 4, happens: func(w *groupWorld) {
-			w.cluster.Cache.RemoveNode(logr.Discard(), objects.NodeOf("n1"))
+			w.Expect(w.cluster.Cache.RemoveNode(logr.Discard(), objects.NodeOf("n1"))).To(Succeed())
 		}},
 		"since a Reserve plugin refuses": {members: 1, happens: func(w *groupWorld) {
 			w.cluster.Profile.Config.PodGroupReserveAfter = 0
