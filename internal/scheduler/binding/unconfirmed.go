@@ -53,7 +53,7 @@ type unconfirmed struct {
 	release func()
 	// since is when the pod was bound, or last read.
 	since time.Time
-	// unread means that the pod could not be read, which was logged.
+	// unread means that the pod could not be read at least once, which was logged.
 	unread bool
 }
 
@@ -101,8 +101,9 @@ func (u *Unconfirmed) close() {
 	u.cycles = nil
 }
 
-// look releases the pods that are confirmed, and reads those that are overdue. One that cannot be
-// read ends the look, so that it holds up no other for long, and is last in the next one.
+// look releases the pods that are confirmed, and reads those that are overdue. After one that
+// cannot be read, no other is read for readPause. It goes to the end of the list, so that it holds
+// up no other for long.
 func (u *Unconfirmed) look(ctx context.Context) {
 	u.mu.Lock()
 	cycles := u.cycles

@@ -63,7 +63,8 @@ type Attempt struct {
 	Status *fwk.Status
 	// Nominating changes the pod's nominated node; nil leaves it as it is.
 	Nominating *fwk.NominatingInfo
-	// Nominated is the node of a nomination that the attempt has ended, "" if there is none.
+	// Nominated is the node of a nomination that the attempt has taken from the pod, "" if it has
+	// not.
 	Nominated string
 	// Start is when the attempt began.
 	Start time.Time
@@ -106,12 +107,15 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 		h.Queue.Done(pod.UID)
 		return
 	}
+	if newest, err := h.Pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
+		pod = newest
+	}
 	if h.overtaken(&a) {
 		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(pod),
 			"reason", a.Status.Message())
 		a.Pod.ClearRejectorPlugins() // so it is retried after its backoff
-		kept, err := h.Queue.Requeue(logger, a.Pod, nil)
-		h.requeued(logger, pod, kept, err)
+		a.Nominating = nil
+		h.requeue(logger, &a, pod)
 		return
 	}
 	reason := a.observe()
@@ -122,18 +126,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	if a.Resizes { // it has its node
 		a.Nominating = nil
 	}
-
-	if newest, err := h.Pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
-		pod = newest
-	}
-	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
-	// whose nomination must not be overwritten.
-	nominated := cmp.Or(a.Nominated, h.Queue.Nominator().NodeOf(pod.UID))
-	kept, err := h.Queue.Requeue(logger, a.Pod, a.Nominating)
-	if endsUnwritten(pod, nominated, h.Queue.Nominator().NodeOf(pod.UID)) {
-		h.Queue.NominationEnded(logger, pod, nominated)
-	}
-	if !h.requeued(logger, pod, kept, err) || a.Resizes {
+	if !h.requeue(logger, &a, pod) || a.Resizes {
 		return
 	}
 
@@ -144,6 +137,20 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"%s", truncate.ToBytes(message, validation.NoteLengthLimit))
 	h.Statuses.Write(podstatus.Update{Pod: pod, Condition: condition, Nominating: a.Nominating})
+}
+
+// requeue gives the pod back to the queue, and reports whether the queue keeps it. pod is its
+// newest version.
+func (h *Handler) requeue(logger klog.Logger, a *Attempt, pod *corev1.Pod) (kept bool) {
+	nominator := h.Queue.Nominator()
+	nominated := cmp.Or(a.Nominated, nominator.NodeOf(pod.UID))
+	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
+	// whose nomination must not be overwritten.
+	kept, err := h.Queue.Requeue(logger, a.Pod, a.Nominating)
+	if endsUnwritten(pod, nominated, nominator.NodeOf(pod.UID)) {
+		h.Queue.NominationEnded(logger, pod, nominated)
+	}
+	return h.requeued(logger, pod, kept, err)
 }
 
 // endsUnwritten reports whether a nomination has ended that the status of the pod does not name

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -61,25 +62,42 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 	over.Renew(time.Now())
 	over.End()
 	for name, test := range map[string]struct {
-		term   *lease.Term
-		status *fwk.Status
+		term      *lease.Term
+		status    *fwk.Status
+		nominated string
 	}{
 		"a pod that fits nowhere": {over,
-			fwk.NewStatus(fwk.Unschedulable).WithError(algorithm.ErrNoNodesAvailable)},
-		"a binding that was not sent":       {over, fwk.AsStatus(errors.New("broken"))},
-		"a binding, and the leader goes on": {nil, fwk.AsStatus(fmt.Errorf("binding: %w", lease.ErrOver))},
+			fwk.NewStatus(fwk.Unschedulable).WithError(algorithm.ErrNoNodesAvailable), ""},
+		"a binding that was not sent":       {over, fwk.AsStatus(errors.New("broken")), ""},
+		"a binding, and the leader goes on": {nil, fwk.AsStatus(fmt.Errorf("binding: %w", lease.ErrOver)), ""},
+		"a pod that has lost its nomination": {over,
+			fwk.NewStatus(fwk.Unschedulable).WithError(algorithm.ErrNoNodesAvailable), "n1"},
 	} {
 		q := queue.New(queue.Config{})
-		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}},
-			sets.New("mine"))
-		q.Add(logr.Discard(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"},
-			Spec: corev1.PodSpec{SchedulerName: "mine"}})
-		popped := q.Pop(logr.Discard()).Pod
+		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {
+			Hints: queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Fit"}}},
+		}}}, sets.New("mine"))
+		pop := func(name string) *schedframework.QueuedPodInfo {
+			q.Add(logr.Discard(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+				Spec: corev1.PodSpec{SchedulerName: "mine"}})
+			return q.Pop(logr.Discard()).Pod
+		}
+		other := pop("other")
+		other.UnschedulablePlugins = sets.New("Fit")
+		if _, err := q.Requeue(logr.Discard(), other, nil); err != nil {
+			t.Fatal(err)
+		}
+		popped := pop("pod")
 		pods := corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil))
 		h := &Handler{Queue: q, Pods: pods, Term: test.term} // it has nothing to report with
-		h.Handle(klog.NewContext(t.Context(), logr.Discard()), Attempt{Pod: popped, Status: test.status})
-		if counts := q.Counts(); counts.Active+counts.Backoff+counts.ErrorBackoff != 1 || counts.InFlight != 0 {
-			t.Errorf("%s: it is not to be retried: %+v", name, counts)
+		h.Handle(klog.NewContext(t.Context(), logr.Discard()), Attempt{Pod: popped, Status: test.status,
+			Nominated: test.nominated})
+		want := 1
+		if test.nominated != "" { // its room is free for the other one
+			want = 2
+		}
+		if counts := q.Counts(); counts.Active+counts.Backoff+counts.ErrorBackoff != want || counts.InFlight != 0 {
+			t.Errorf("%s: not %d to be retried: %+v", name, want, counts)
 		}
 	}
 }

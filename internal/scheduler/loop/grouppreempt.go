@@ -49,9 +49,17 @@ func (g *groupCycle) tryLater(after time.Duration) {
 func (g *groupCycle) clearNominations() {
 	for _, m := range g.members {
 		// The status may not have the nomination yet.
-		if pod := m.pod.Pod; pod.Status.NominatedNodeName != "" || g.loop.Queue.Nominator().NodeOf(pod.UID) != "" {
+		pod := m.pod.Pod
+		if pod.Status.NominatedNodeName != "" || m.nominatedTo != "" || g.loop.Queue.Nominator().NodeOf(pod.UID) != "" {
 			m.nominating = failure.ClearNomination
 		}
+	}
+}
+
+// takeNominations is takeNomination for all members.
+func (g *groupCycle) takeNominations() {
+	for _, m := range g.members {
+		m.takeNomination()
 	}
 }
 

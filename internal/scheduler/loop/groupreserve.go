@@ -59,10 +59,10 @@ func (g *groupCycle) reserve(ctx context.Context) {
 	if !turn || g.othersKeepRoom() {
 		return
 	}
-	for _, m := range g.members { // they are given back with new nominations, or none
-		m.takeNomination()
-	}
+	g.takeNominations() // they must not keep room from each other
 	nodes := g.Reserve(ctx)
+	g.takeNominations() // those of members that had a node in between are back
+	g.clearNominations()
 	if nodes == nil {
 		return
 	}

@@ -243,34 +243,51 @@ func TestAGroupKeepsRoomInOneRack(t *testing.T) {
 	w.Expect(w.nominated()).To(BeEmpty())
 }
 
-// TestRoomThatAGroupNoLongerKeepsWakesOthers has nominations that no status names yet.
+// TestRoomThatAGroupNoLongerKeepsWakesOthers has nominations that no status names yet, unless
+// written is set.
 func TestRoomThatAGroupNoLongerKeepsWakesOthers(t *testing.T) {
+	withoutN1 := func(w *groupWorld) {
+		w.Expect(w.cluster.Cache.RemoveNode(logr.Discard(), objects.NodeOf("n1"))).To(Succeed())
+	}
 	for name, test := range map[string]struct {
-		members int
+		nodes int
+		// members are the CPUs that the members request.
+		members []string
 		happens func(*groupWorld)
+		written bool
 	}{
-		"since it would not fit on empty nodes either": {members: 4, happens: func(w *groupWorld) {
-			w.Expect(w.cluster.Cache.RemoveNode(logr.Discard(), objects.NodeOf("n1"))).To(Succeed())
-		}},
-		"since a Reserve plugin refuses": {members: 1, happens: func(w *groupWorld) {
-			w.cluster.Profile.Config.PodGroupReserveAfter = 0
-			w.ledger.refuse["m0"] = fwk.NewStatus(fwk.Unschedulable, "no room")
-		}},
+		"since it would not fit on empty nodes either": {
+			nodes: 2, members: []string{"1", "1", "1", "1"}, happens: withoutN1,
+		},
+		"since one member would not fit on empty nodes": {
+			nodes: 4, members: []string{"1", "1", "1", "2"}, happens: withoutN1,
+		},
+		"since one member would not fit on empty nodes, and the statuses are written": {
+			nodes: 4, members: []string{"1", "1", "1", "2"}, happens: withoutN1, written: true,
+		},
+		"since a Reserve plugin refuses": {
+			nodes: 1, members: []string{"2"},
+			happens: func(w *groupWorld) {
+				w.gone("on-n0")
+				w.cluster.Profile.Config.PodGroupReserveAfter = 0
+				w.ledger.refuse["m0"] = fwk.NewStatus(fwk.Unschedulable, "no room")
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, clock := newReservingWorld(t)
-			w.addBusyNodes(test.members / 2)
-			if test.members == 1 {
-				w.addNode("n0", "1")
-				w.addRunning("on-n0", "n0", "1", 100)
+			w.addBusyNodes(test.nodes)
+			w.setMinMember(len(test.members))
+			for i, cpu := range test.members {
+				w.addPod(fmt.Sprint("m", i), cpu, withPriority(100))
 			}
-			w.setMinMember(test.members)
-			w.addMembers(test.members)
 			w.Expect(w.schedule()).To(BeEmpty())
 			clock.Step(70 * time.Second)
 			w.Expect(w.tryAgain()).To(BeEmpty())
-			w.Expect(w.nominated()).To(HaveKey("n0"))
-			w.gone("on-n0")
+			w.Expect(w.nominated()).To(HaveLen(test.nodes))
+			if test.written {
+				w.writeNominations()
+			}
 
 			single := w.addPod("single", "1", withPriority(100), func(pod *corev1.Pod) { pod.Labels = nil })
 			popped := w.cluster.Queue.Pop(logr.Discard())
@@ -284,8 +301,18 @@ func TestRoomThatAGroupNoLongerKeepsWakesOthers(t *testing.T) {
 			w.Expect(w.schedule()).To(BeEmpty())
 			w.Expect(w.nominated()).To(BeEmpty())
 			_, waits = w.waiting(single.Name)
-			w.Expect(waits).To(BeFalse())
+			w.Expect(waits).To(Equal(test.written), "the informers report what statuses named")
 		})
+	}
+}
+
+// writeNominations lets the statuses of all pods name their nominated nodes.
+func (w *groupWorld) writeNominations() {
+	for _, n := range w.cluster.Queue.Nominator().Dump() {
+		written := n.Pod.DeepCopy()
+		written.Status.NominatedNodeName = n.Node
+		w.Expect(w.objects.Put(written)).To(Succeed())
+		w.cluster.Queue.Update(logr.Discard(), n.Pod, written)
 	}
 }
 

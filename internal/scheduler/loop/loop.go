@@ -198,8 +198,8 @@ type cycle struct {
 	decision decisionlog.Number
 	// recorded is the number of the decision that was recorded before trials began.
 	recorded decisionlog.Number
-	// nominatedTo is the node of the nomination that this cycle has ended, "" if there is none, or
-	// if its end was reported.
+	// nominatedTo is the node of the nomination that this cycle has taken from the pod, also if it
+	// was given back since. It is "" if there was none, or if its end was reported.
 	nominatedTo string
 	// nominated reports whether there were nominated pods when the pod was decided.
 	nominated bool
