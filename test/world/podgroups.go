@@ -202,6 +202,8 @@ func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
 		if !gangs.complete[g.name] && !gangs.disturbed[g.name] {
 			return fmt.Errorf("it was never complete, but its condition is %+v", *condition)
 		}
+	case condition.Reason == schedulingv1beta1.PodGroupReasonSchedulerError && g.bound+len(g.pending) == 0:
+		// No attempt follows the one whose pods were deleted while they were bound.
 	case condition.Reason != schedulingv1beta1.PodGroupReasonUnschedulable || condition.Message == "":
 		return fmt.Errorf("its condition is %+v", *condition)
 	case placed || complete && g.least > 0:
