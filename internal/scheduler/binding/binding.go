@@ -84,6 +84,8 @@ type Cycle struct {
 
 	// byExtender means that an extender took the pod.
 	byExtender bool
+	// lost means that the pod was gone, or on another node, when Run ended.
+	lost bool
 }
 
 // errNobodyBinds is the error of a pod that every Bind plugin skips.
@@ -258,17 +260,12 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	b.Queue.ReservationEnded(logger, pod)
 }
 
-// fail passes the pod to Failures. One that is lost is not reported. It is queued again while the
-// informers have it: they remove it from the queue as soon as they know better. If etcd is restored
-// from a backup before that, the pod is there again, and no event comes.
+// fail passes the pod to Failures, unless it is lost: then nothing is left to schedule.
 func (b *Binder) fail(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
 	if became == lost {
-		logger := klog.FromContext(ctx)
-		logger.V(2).Info("The pod is gone or on another node", "pod", klog.KObj(c.Pod.Pod), "reason", status.Message())
-		c.Pod.ClearRejectorPlugins() // so it is retried after its backoff
-		if _, err := b.Queue.Requeue(logger, c.Pod, failure.ClearNomination); err != nil {
-			logger.V(4).Info("The pod is not retried", "pod", klog.KObj(c.Pod.Pod), "reason", err)
-		}
+		c.lost = true
+		klog.FromContext(ctx).V(2).Info("The pod is gone or on another node", "pod", klog.KObj(c.Pod.Pod), "reason",
+			status.Message())
 		return
 	}
 	b.Failures.Handle(ctx, failure.Attempt{

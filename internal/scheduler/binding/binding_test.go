@@ -194,7 +194,6 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 				t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.Size().Pods)
 			}
 			f.expectEvent("")
-			f.expectPlace("pod", queue.Active) // until the informers know
 		})
 	}
 
@@ -208,7 +207,6 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 			t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.Size().Pods)
 		}
 		f.expectPlace("other", queue.Active)
-		f.expectPlace("pod", queue.Active) // until the informers know
 	})
 
 	for name, boundTo := range map[string]string{"and is bound": nodeName, "and is not bound": ""} {

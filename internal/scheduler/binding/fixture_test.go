@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -131,12 +132,23 @@ func newFixture(t *testing.T) *fixture {
 		AnnounceAfter: announceAfter,
 		Failures:      f,
 	}
+	f.configure()
+	f.cycle = f.assume("pod")
+	return f
+}
+
+// configure adds the profile to the queue.
+func (f *fixture) configure() {
 	deleted := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 	f.Queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{schedulerName: {
 		Hints: queue.HintMap{deleted: {{Plugin: rejector}}},
 	}}}, sets.New(schedulerName))
-	f.cycle = f.assume("pod")
-	return f
+}
+
+// queueWith replaces the queue by an empty one for which the informers have certain pods.
+func (f *fixture) queueWith(pods corev1listers.PodLister) {
+	f.Queue = queue.New(queue.Config{PodLister: pods})
+	f.configure()
 }
 
 // client returns an API server that has the pod.

@@ -32,6 +32,10 @@ const (
 // writes. The informers see no change then, and the pod would keep its room forever, and never
 // run. So a pod that is not confirmed in time is read: if it has no node, its binding is undone.
 //
+// A pod that was lost when it was to be bound may be forgotten in the same way: if etcd is restored
+// before the informers have noticed its deletion, the pod is there again, and they see no change. So
+// it is read, too, unless the informers notice in time: if it has no node, it is queued again.
+//
 // Binding goroutines add pods. Run has one goroutine, which alone removes them.
 type Unconfirmed struct {
 	binder *Binder
@@ -45,13 +49,13 @@ type Unconfirmed struct {
 	readAgain time.Time
 }
 
-// unconfirmed is the binding cycle of a pod that is bound.
+// unconfirmed is the binding cycle of a pod that is bound, or lost.
 type unconfirmed struct {
 	*Cycle
 	pod     *corev1.Pod
 	logger  klog.Logger
 	release func()
-	// since is when the pod was bound, or last read.
+	// since is when the pod was bound or lost, or last read.
 	since time.Time
 	// unread means that the pod could not be read at least once, which was logged.
 	unread bool
@@ -65,9 +69,25 @@ func NewUnconfirmed(b *Binder, c clock.Clock) *Unconfirmed { return &Unconfirmed
 //
 // A pod that an extender took is not added: the extender may bind it when it likes.
 func (u *Unconfirmed) Add(ctx context.Context, c *Cycle, release func()) {
+	if c.byExtender {
+		release()
+		return
+	}
+	u.add(ctx, c, release)
+}
+
+// AddUnbound adds a pod that Binder.Run has not bound, if the pod was lost. Any other pod is back in
+// the queue.
+func (u *Unconfirmed) AddUnbound(ctx context.Context, c *Cycle) {
+	if c.lost {
+		u.add(ctx, c, func() {})
+	}
+}
+
+func (u *Unconfirmed) add(ctx context.Context, c *Cycle, release func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed || c.byExtender {
+	if u.closed {
 		release()
 		return
 	}
@@ -138,15 +158,19 @@ func (u *Unconfirmed) look(ctx context.Context) {
 	u.cycles = slices.Concat(waiting, u.cycles, unread)
 }
 
-// waits reports whether the cache has the pod as this cycle has assumed it.
+// waits reports whether the cache has the pod as this cycle has assumed it, or the informers have a
+// lost pod.
 func (u *Unconfirmed) waits(c *unconfirmed) bool {
+	if c.lost {
+		return u.binder.Queue.Wanted(c.pod)
+	}
 	known, err := u.binder.Cache.GetPod(c.pod)
 	return err == nil && known == c.pod
 }
 
-// undoIfForgotten reads a pod, and undoes its binding if the API server has no node for it. It
-// returns whether it did so, or an error if the pod must be read again. Otherwise the informers are
-// late.
+// undoIfForgotten reads a pod, and undoes its binding, or queues a lost pod again, if the API server
+// has no node for it. It returns whether it did so, or an error if the pod must be read again.
+// Otherwise the informers are late.
 func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) (undone bool, err error) {
 	ctx = klog.NewContext(ctx, c.logger)
 	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -155,7 +179,7 @@ func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) (undo
 	if err != nil && !apierrors.IsNotFound(err) {
 		if ctx.Err() == nil && !c.unread {
 			c.unread = true
-			c.logger.Error(err, "A pod that is bound, and that no informer has confirmed, cannot be read; trying again",
+			c.logger.Error(err, "A pod that no informer has confirmed as bound, or gone, cannot be read; trying again",
 				"pod", klog.KObj(c.pod))
 		}
 		return false, err
@@ -163,6 +187,11 @@ func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) (undo
 	c.since = u.clock.Now()
 	if err != nil || now.UID != c.pod.UID || now.Spec.NodeName != "" || !u.waits(c) {
 		return false, nil
+	}
+	if c.lost {
+		c.logger.Info("The API server has the pod again that was gone; it is scheduled", "pod", klog.KObj(c.pod))
+		u.binder.Queue.Add(c.logger, now)
+		return true, nil
 	}
 	c.logger.Info("The API server has forgotten that the pod was bound; it is scheduled again", "pod",
 		klog.KObj(c.pod), "node", c.NodeName)

@@ -21,8 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
 // TestABindingThatTheAPIServerForgets lets time pass after a pod was bound.
@@ -190,4 +195,80 @@ func TestAPodThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 			t.Errorf("released %v", released)
 		}
 	})
+}
+
+// TestALostPodThatTheAPIServerHasAgain lets time pass after a pod was lost.
+func TestALostPodThatTheAPIServerHasAgain(t *testing.T) {
+	gone, nowhere := apierrors.NewNotFound(schema.GroupResource{}, "pod"), queue.Place(0)
+	for name, test := range map[string]struct {
+		// known is what the informers have, nil if they have noticed.
+		known *corev1.Pod
+		// live is what the API server has after the binding has failed.
+		live *corev1.Pod
+		want queue.Place
+	}{
+		"the informers have noticed":         {want: nowhere},
+		"the informers are late":             {known: podOn(""), want: nowhere},
+		"it is on another node":              {known: podOn(""), live: podOn("other"), want: nowhere},
+		"the informers know its other node":  {known: podOn("other"), live: podOn("other"), want: nowhere},
+		"it is there again":                  {known: podOn(""), live: podOn(""), want: queue.Active},
+		"it is there again, as they noticed": {live: podOn(""), want: nowhere}, // they add it soon
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				f.first.bind = fwk.AsStatus(gone)
+				f.liveErr = gone
+				ctx, cancel := context.WithCancel(f.ctx)
+				if f.Run(ctx, f.cycle) || f.failure != nil {
+					t.Fatal(f.failure)
+				}
+				known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil)
+				if test.known != nil {
+					if err := known.Add(test.known); err != nil {
+						t.Fatal(err)
+					}
+				}
+				f.queueWith(corev1listers.NewPodLister(known))
+				if f.live = test.live; f.live != nil {
+					f.liveErr = nil
+				}
+				u := NewUnconfirmed(f.Binder, clock.RealClock{})
+				u.AddUnbound(ctx, f.cycle)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					u.Run(ctx)
+				}()
+				time.Sleep(confirmAfter - time.Second) //nolint:forbidigo // of the bubble
+				synctest.Wait()
+				f.expectPlace("pod", nowhere)
+				time.Sleep(2 * time.Second) //nolint:forbidigo // of the bubble
+				synctest.Wait()
+				f.expectPlace("pod", test.want)
+				cancel()
+				<-ended
+			})
+		})
+	}
+}
+
+// podOn returns the pod of a fixture on a node.
+func podOn(node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "pod"},
+		Spec:       corev1.PodSpec{SchedulerName: schedulerName, NodeName: node},
+	}
+}
+
+func TestAPodThatIsBackInTheQueueIsNotRead(t *testing.T) {
+	f := newFixture(t)
+	f.first.bind = fwk.AsStatus(errors.New("broken"))
+	u := NewUnconfirmed(f.Binder, clock.RealClock{})
+	if f.Run(f.ctx, f.cycle) || f.failure == nil {
+		t.Fatal("it is bound")
+	}
+	if u.AddUnbound(f.ctx, f.cycle); len(u.cycles) != 0 {
+		t.Errorf("%d pods are to be read", len(u.cycles))
+	}
 }

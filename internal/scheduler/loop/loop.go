@@ -295,6 +295,7 @@ func (c *cycle) bind(ctx context.Context, placed *binding.Cycle, unconfirmed *bi
 	} else {
 		c.noteUnbound(ctx, pod)
 		release()
+		unconfirmed.AddUnbound(ctx, placed)
 	}
 	c.loop.Decisions.Finish(c.decision, result)
 }
