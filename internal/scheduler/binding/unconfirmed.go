@@ -33,8 +33,8 @@ const (
 // run. So a pod that is not confirmed in time is read: if it has no node, its binding is undone.
 //
 // A pod that was lost when it was to be bound may be forgotten in the same way: if etcd is restored
-// before the informers have noticed its deletion, the pod is there again, and they see no change. So
-// it is read, too, unless the informers notice in time: if it has no node, it is queued again.
+// before the informers have noticed its deletion, the pod is there again, and they see no change.
+// So it is read, too, unless the informers notice in time: if it has no node, it is queued again.
 //
 // Binding goroutines add pods. Run has one goroutine, which alone removes them.
 type Unconfirmed struct {
@@ -76,8 +76,8 @@ func (u *Unconfirmed) Add(ctx context.Context, c *Cycle, release func()) {
 	u.add(ctx, c, release)
 }
 
-// AddUnbound adds a pod that Binder.Run has not bound, if the pod was lost. Any other pod is back in
-// the queue.
+// AddUnbound adds a pod that Binder.Run has not bound, if the pod was lost. Any other pod is back
+// in the queue.
 func (u *Unconfirmed) AddUnbound(ctx context.Context, c *Cycle) {
 	if c.lost {
 		u.add(ctx, c, func() {})
@@ -168,9 +168,9 @@ func (u *Unconfirmed) waits(c *unconfirmed) bool {
 	return err == nil && known == c.pod
 }
 
-// undoIfForgotten reads a pod, and undoes its binding, or queues a lost pod again, if the API server
-// has no node for it. It returns whether it did so, or an error if the pod must be read again.
-// Otherwise the informers are late.
+// undoIfForgotten reads a pod, and undoes its binding, or queues a lost pod again, if the API
+// server has no node for it. It returns whether it did so, or an error if the pod must be read
+// again. Otherwise the informers are late.
 func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) (undone bool, err error) {
 	ctx = klog.NewContext(ctx, c.logger)
 	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
