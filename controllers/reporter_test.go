@@ -401,11 +401,12 @@ func TestAStatusIsWrittenAgainOnceTheCacheHasTheObject(t *testing.T) {
 func TestAStatusThatAlwaysMeetsAConflictIsRetriedLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		tries, conflicts := 0, true
+		var tries atomic.Int32
+		var current atomic.Bool
 		d.answer(func(_ context.Context, verb, name string) error {
 			if verb == "report" && name == "one" {
-				tries++
-				if conflicts {
+				tries.Add(1)
+				if !current.Load() {
 					return apierrors.NewConflict(schema.GroupResource{Resource: "schedulerprofiles"}, name,
 						errors.New("changed"))
 				}
@@ -415,12 +416,12 @@ func TestAStatusThatAlwaysMeetsAConflictIsRetriedLessAndLessOften(t *testing.T) 
 		d.run("", 1, "one")
 		d.report()
 		elapse(maxStaleRetry)
-		early := tries
+		early := tries.Load()
 		elapse(10 * maxStaleRetry)
-		if early < 5 || early > 10 || tries < early+9 || tries > early+12 {
-			t.Errorf("%d tries in %v, %d in ten times that", early, maxStaleRetry, tries-early)
+		if later := tries.Load() - early; early < 5 || early > 10 || later < 9 || later > 12 {
+			t.Errorf("%d tries in %v, %d in ten times that", early, maxStaleRetry, later)
 		}
-		conflicts = false
+		current.Store(true)
 		elapse(maxStaleRetry)
 		d.expect("one", "True Programmed 1")
 	})
