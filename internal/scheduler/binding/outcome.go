@@ -58,9 +58,13 @@ func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
 
 // read reads the pod until there is an answer, none can be expected, or ctx ends.
 func (b *Binder) read(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return readUntilAnswered(ctx, klog.KObj(pod), func(ctx context.Context) (*corev1.Pod, error) {
-		return b.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	})
+	return readUntilAnswered(ctx, klog.KObj(pod),
+		func(ctx context.Context) (*corev1.Pod, error) { return b.get(ctx, pod) })
+}
+
+// get reads the pod once.
+func (b *Binder) get(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return b.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 }
 
 // readUntilAnswered reads an object of a pod whose binding cycle failed, until there is an answer,

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -21,7 +20,8 @@ import (
 const (
 	// confirmEvery is how often Unconfirmed looks which pods the informers have confirmed.
 	confirmEvery = 500 * time.Millisecond
-	// confirmAfter is how long a pod that is bound waits for that before it is read.
+	// confirmAfter is how long a pod that is bound, or lost, waits for the informers before it is
+	// read.
 	confirmAfter = time.Minute
 	// readPause is how long no pod is read after one could not be read.
 	readPause = 2 * time.Second
@@ -40,13 +40,12 @@ const (
 type Unconfirmed struct {
 	binder *Binder
 	clock  clock.Clock
+	// readAgain is when pods may be read again. Only the goroutine of Run uses it.
+	readAgain time.Time
 
 	mu     sync.Mutex // guards the fields below
 	cycles []*unconfirmed
 	closed bool
-
-	// readAgain is when pods may be read again. It belongs to the goroutine of Run.
-	readAgain time.Time
 }
 
 // unconfirmed is the binding cycle of a pod that is bound, or lost.
@@ -175,7 +174,7 @@ func (u *Unconfirmed) undoIfForgotten(ctx context.Context, c *unconfirmed) (undo
 	ctx = klog.NewContext(ctx, c.logger)
 	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	now, err := u.binder.Client.CoreV1().Pods(c.pod.Namespace).Get(readCtx, c.pod.Name, metav1.GetOptions{})
+	now, err := u.binder.get(readCtx, c.pod)
 	if err != nil && !apierrors.IsNotFound(err) {
 		if ctx.Err() == nil && !c.unread {
 			c.unread = true

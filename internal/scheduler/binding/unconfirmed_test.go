@@ -119,11 +119,7 @@ func TestABindingThatTheAPIServerForgets(t *testing.T) {
 				u := NewUnconfirmed(f.Binder, clock.RealClock{})
 				released := 0
 				u.Add(ctx, f.cycle, func() { released++ })
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					u.Run(ctx)
-				}()
+				ended := u.start(ctx)
 				synctest.Wait()
 				time.Sleep(test.after) //nolint:forbidigo // of the bubble
 				if test.happens != nil {
@@ -174,11 +170,7 @@ func TestAPodThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 			name := c.Pod.Pod.Name
 			u.Add(ctx, c, func() { released[name]++ })
 		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			u.Run(ctx)
-		}()
+		ended := u.start(ctx)
 		time.Sleep(confirmAfter + readPause + 2*confirmEvery) //nolint:forbidigo // of the bubble
 		synctest.Wait()
 		if diff := cmp.Diff(map[string]int{"first": 1, "last": 1}, released); diff != "" {
@@ -235,11 +227,7 @@ func TestALostPodThatTheAPIServerHasAgain(t *testing.T) {
 				}
 				u := NewUnconfirmed(f.Binder, clock.RealClock{})
 				u.AddUnbound(ctx, f.cycle)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					u.Run(ctx)
-				}()
+				ended := u.start(ctx)
 				time.Sleep(confirmAfter - time.Second) //nolint:forbidigo // of the bubble
 				synctest.Wait()
 				f.expectPlace("pod", nowhere)
@@ -271,4 +259,14 @@ func TestAPodThatIsBackInTheQueueIsNotRead(t *testing.T) {
 	if u.AddUnbound(f.ctx, f.cycle); len(u.cycles) != 0 {
 		t.Errorf("%d pods are to be read", len(u.cycles))
 	}
+}
+
+// start starts Run. The channel is closed when it ends.
+func (u *Unconfirmed) start(ctx context.Context) (ended <-chan struct{}) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		u.Run(ctx)
+	}()
+	return closed
 }
