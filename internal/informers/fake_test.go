@@ -203,6 +203,18 @@ func waitForSync(t *testing.T, scope *Scope) {
 	if err := scope.WaitForSync(ctx); err != nil {
 		t.Fatal(err)
 	}
+	// A reflector stores its first list before it sets the resource version.
+	source := scope.source
+	eventually(t, "informers that have synced have a resource version", func() bool {
+		source.mu.Lock()
+		defer source.mu.Unlock()
+		for _, shared := range source.shared {
+			if i := shared.informer; i != nil && i.HasSynced() && i.LastSyncResourceVersion() == "" {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // eventually polls until the condition holds.

@@ -38,7 +38,23 @@ func Serves(i toolscache.SharedIndexInformer) bool {
 		return true
 	}
 	store, ok := i.GetIndexer().(indexer)
-	return ok && !i.HasSynced() && !apierrors.IsForbidden(lastWatchError(store.informer))
+	if !ok || standsForNone(store.informer) {
+		return false
+	}
+	// The first list reaches the store before the resource version is set: the informer may have
+	// synced without one.
+	return i.HasSynced() || !apierrors.IsForbidden(lastWatchError(store.informer))
+}
+
+// standsForNone reports whether an informer is empty because there is no shared informer.
+func standsForNone(i toolscache.SharedIndexInformer) bool {
+	switch i := i.(type) {
+	case *emptyInformer:
+		return true
+	case *lateInformer:
+		return i.isEmpty()
+	}
+	return false
 }
 
 // AddEventHandler adds a handler until the scope is closed.

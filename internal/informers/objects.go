@@ -9,9 +9,10 @@ import (
 )
 
 // Objects returns the objects that the informer of a kind has now, in no order, and the resource
-// version of its latest event. It returns nothing if no scope has asked for the informer, or if it
-// has not synced. The objects belong to the informer, and must not be changed. They are
-// unstructured if scopes have asked by Scope.Dynamic only.
+// version of its latest event. The version may be empty for a moment after the informer has synced:
+// the reflector stores its first list before it sets the version. Objects returns nothing if no
+// scope has asked for the informer, or if it has not synced. The objects belong to the informer:
+// do not change them. They are unstructured if scopes have asked by Scope.Dynamic only.
 func (s *Source) Objects(gvk schema.GroupVersionKind) (objects []any, resourceVersion string) {
 	informer := s.synced(gvk)
 	if informer == nil {

@@ -60,6 +60,11 @@ func TestWaitForSyncNamesTheInformersThatAreNotReady(t *testing.T) {
 	}
 }
 
+// withoutVersion is an informer whose reflector has not set the resource version yet.
+type withoutVersion struct{ toolscache.SharedIndexInformer }
+
+func (withoutVersion) LastSyncResourceVersion() string { return "" }
+
 func TestServes(t *testing.T) {
 	source, cache, _ := newTestSource(t)
 	cache.never[nodeKind] = true
@@ -70,6 +75,11 @@ func TestServes(t *testing.T) {
 		t.Errorf("a kind that is not served: %v", err)
 	}
 	eventually(t, "pods are listed", func() bool { return Serves(scope.Core().V1().Pods().Informer()) })
+	listed := withoutVersion{scope.Core().V1().Pods().Informer()}
+	eventually(t, "pods have synced", listed.HasSynced)
+	if !Serves(listed) {
+		t.Error("pods are listed, though the reflector has not set the resource version")
+	}
 	nodes := scope.Core().V1().Nodes().Informer()
 	if !Serves(nodes) {
 		t.Error("nodes are being listed")
