@@ -241,6 +241,51 @@ func TestALostPodThatTheAPIServerHasAgain(t *testing.T) {
 	}
 }
 
+// TestALostPodWhoseProfileIsRemoved removes the profile of a lost pod, and creates it again before
+// or after the pod is read. When a profile is new, eventhandlers adds the pods of the informers.
+func TestALostPodWhoseProfileIsRemoved(t *testing.T) {
+	for name, removedFor := range map[string]time.Duration{
+		"until before it is read": confirmAfter / 2,
+		"until after it is read":  2 * confirmAfter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				gone := apierrors.NewNotFound(schema.GroupResource{}, "pod")
+				f.first.bind, f.liveErr = fwk.AsStatus(gone), gone
+				ctx, cancel := context.WithCancel(f.ctx)
+				if f.Run(ctx, f.cycle) || f.failure != nil {
+					t.Fatal(f.failure)
+				}
+				f.live, f.liveErr = podOn(""), nil
+				known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil)
+				if err := known.Add(podOn("")); err != nil {
+					t.Fatal(err)
+				}
+				f.queueWith(corev1listers.NewPodLister(known))
+				u := NewUnconfirmed(f.Binder, clock.RealClock{})
+				u.AddUnbound(ctx, f.cycle)
+				f.Queue.Reconfigure(logr.Discard(), &queue.Settings{}, nil)
+				ended := u.start(ctx)
+				time.Sleep(removedFor) //nolint:forbidigo // of the bubble
+				synctest.Wait()
+				f.expectPlace("pod", queue.Place(0))
+				f.configure()
+				f.Queue.Add(logr.Discard(), podOn(""))
+				f.expectPlace("pod", queue.Active)
+				time.Sleep(2 * confirmAfter) //nolint:forbidigo // of the bubble
+				synctest.Wait()
+				f.expectPlace("pod", queue.Active)
+				if len(u.cycles) > 0 {
+					t.Error("it is still to be read")
+				}
+				cancel()
+				<-ended
+			})
+		})
+	}
+}
+
 // podOn returns the pod of a fixture on a node.
 func podOn(node string) *corev1.Pod {
 	return &corev1.Pod{
