@@ -334,20 +334,27 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 		}
 	})
 	// As when the backup is older than the deletion, of which no informer has heard.
-	t.Run("preempts again if the deletion of its victim is lost", func(t *testing.T) {
-		p, preemptor, _ := begun(t)
-		expectWaits(t, p, preemptor)
-		p.evictor.mu.Lock()
-		victim := p.evictor.latest[preemptor.UID].victims[0]
-		victim.deletedAt = victim.deletedAt.Add(-lostAfter)
-		p.evictor.mu.Unlock()
-		p.evictor.retryLost(newEviction([]*preemption{p.evictor.latest[preemptor.UID]}))
-		p.expectPlace(preemptor, queue.ErrorBackoff)
-		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
-		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
-			t.Errorf("%v", status)
-		}
-	})
+	for name, reloaded := range map[string]bool{"": false, ", with another instance": true} {
+		t.Run("preempts again if the deletion of its victim is lost"+name, func(t *testing.T) {
+			p, preemptor, _ := begun(t)
+			expectWaits(t, p, preemptor)
+			if reloaded {
+				p.reload()
+				p.expectPlace(preemptor, queue.Active)
+				expectWaits(t, p, preemptor)
+			}
+			p.evictor.mu.Lock()
+			victim := p.evictor.latest[preemptor.UID].victims[0]
+			victim.deletedAt = victim.deletedAt.Add(-lostAfter)
+			p.evictor.mu.Unlock()
+			p.evictor.retryLost(newEviction([]*preemption{p.evictor.latest[preemptor.UID]}))
+			p.expectPlace(preemptor, queue.ErrorBackoff)
+			p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
+			if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
+				t.Errorf("%v", status)
+			}
+		})
+	}
 	t.Run("preempts elsewhere if it is no longer nominated", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
 		p.queue.Nominator().DeleteNominatedPodIfExists(preemptor)
