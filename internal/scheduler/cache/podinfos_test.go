@@ -135,7 +135,7 @@ func TestNoPodIsRetainedForComparison(t *testing.T) {
 		info := c.newPodInfo(quiet, pod)
 		runtime.AddCleanup(info, func(gone chan struct{}) { close(gone) }, gone)
 	}()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for collected := false; !collected; {
 		runtime.GC()
 		select {

@@ -60,12 +60,23 @@ func newDeviceCluster(t *testing.T, claims ...*resourcev1.ResourceClaim) *cluste
 	go c.objects.Resource().V1().ResourceClaims().Informer().RunWithContext(t.Context())
 	c.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) {
-			return !slices.ContainsFunc(claims, func(claim *resourcev1.ResourceClaim) bool {
-				_, err := c.Devices.ResourceClaims().Get(claim.Namespace, claim.Name)
-				return err != nil
-			}), nil
+			known, err := c.Devices.ResourceClaims().List()
+			return len(known) == len(claims) && c.knowsDevicesOf(claims), err
 		}))
 	return c
+}
+
+// knowsDevicesOf reports whether all devices of claims are known as allocated, which happens after
+// the claims are in the cache.
+func (c *cluster) knowsDevicesOf(claims []*resourcev1.ResourceClaim) bool {
+	want := 0
+	for _, claim := range claims {
+		if claim.Status.Allocation != nil {
+			want += len(claim.Status.Allocation.Devices.Results)
+		}
+	}
+	allocated, err := c.Devices.ResourceClaims().GatherAllocatedState()
+	return err == nil && len(allocated.AllocatedDevices)+len(allocated.AllocatedSharedDeviceIDs) == want
 }
 
 // devices adds a slice with devices of a model on a node.

@@ -132,16 +132,22 @@ func TestConnectionsAreKeptUntilTheExtenderIsClosed(t *testing.T) {
 	s.Start()
 	defer s.Close()
 	e := build(t, everything(s.URL))
-	for _, status = range []int{http.StatusOK, http.StatusInternalServerError, http.StatusOK} {
-		if err := e.Bind(&corev1.Binding{}); (err == nil) != (status == http.StatusOK) {
-			t.Fatalf("status %d: %v", status, err)
+	for range 10 {
+		for _, status = range []int{http.StatusOK, http.StatusInternalServerError, http.StatusOK} {
+			if err := e.Bind(&corev1.Binding{}); (err == nil) != (status == http.StatusOK) {
+				t.Fatalf("status %d: %v", status, err)
+			}
 		}
 	}
-	if n := opened.Load(); n != 1 {
-		t.Errorf("three calls took %d connections", n)
+	// On a busy machine, net/http closes a connection whose request it does not know to be sent.
+	n := opened.Load()
+	if n > 10 {
+		t.Errorf("30 calls took %d connections", n)
 	}
 	e.Close()
-	<-closed
+	for range n {
+		<-closed
+	}
 
 	// A plugin may keep objects of an instance that is closed.
 	if err := e.Bind(&corev1.Binding{}); err != nil {

@@ -56,6 +56,7 @@ func TestEvictionsMakeFewCallsAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newEnvironment(t)
+			p.evictor.overdueCall = time.Hour
 			var now, most atomic.Int32
 			open := make(chan struct{})
 			p.calls.set(func(*http.Request) error {

@@ -230,7 +230,8 @@ func TestOrdinaryGroupsCostNothing(t *testing.T) {
 	if got := c.plugin.finder.evaluatorFor(c.plugin.Evaluator, nil); got != c.plugin.Evaluator {
 		t.Error("the evaluator is another one")
 	}
-	if allocations := testing.AllocsPerRun(100, func() { groups.current() }); allocations != 0 {
+	// Informers allocate, too, but not as often.
+	if allocations := testing.AllocsPerRun(10_000, func() { groups.current() }); allocations != 0 {
 		t.Errorf("%v allocations", allocations)
 	}
 	c.setWhole("g1", true)

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
@@ -120,8 +119,7 @@ func TestManyProfilesAreDeleted(t *testing.T) {
 		cfg := e.resolve(t, object(name))
 		go func() { begun <- e.builder().Start(e.ctx, cfg) }()
 		var b *Build
-		eventually(t, begun).WithTimeout(10*time.Second).
-			Should(gomega.Receive(&b), "a build waits until series are found")
+		eventually(t, begun).Should(gomega.Receive(&b), "a build waits until series are found")
 		<-b.Done()
 		must(t, b.Err())
 		p := b.Take()

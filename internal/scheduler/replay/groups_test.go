@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -272,7 +273,7 @@ func TestThePodGroupsOfASnapshotAreKnown(t *testing.T) {
 		k, err := state.Fork(t.Context())
 		w.must(err)
 		defer k.Close()
-		x, err := explain.Explain(t.Context(), k, explain.Pending{Pod: pods[0], Group: g})
+		x, err := explain.Explain(t.Context(), k, explain.Pending{Pod: pods[0], Group: g, SuggestFor: time.Minute})
 		if err != nil || x.Pending.PodGroup == nil || x.Pending.PodGroup.Fit != 2 || x.Pending.PodGroup.Needed != 3 {
 			t.Errorf("source %d: got %+v, %v", source, x, err)
 		}
@@ -318,7 +319,7 @@ func TestTheTreesOfASnapshotAreKnown(t *testing.T) {
 	k, err := state.Fork(t.Context())
 	w.must(err)
 	defer k.Close()
-	x, err := explain.Explain(t.Context(), k, explain.Pending{Pod: pods[4], Group: g})
+	x, err := explain.Explain(t.Context(), k, explain.Pending{Pod: pods[4], Group: g, SuggestFor: time.Minute})
 	if err != nil || x.Pending.PodGroup == nil || x.Pending.PodGroup.Fit != 2 || x.Pending.PodGroup.Name != "b" {
 		t.Errorf("got %+v, %v", x, err)
 	}

@@ -54,9 +54,22 @@ func newDeviceCluster(t *testing.T, gpus map[string]int, claims ...*resourcev1.R
 	c.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) {
 			known, err := c.Devices.ResourceClaims().List()
-			return len(known) == len(claims), err
+			return len(known) == len(claims) && c.knowsDevicesOf(claims), err
 		}))
 	return c
+}
+
+// knowsDevicesOf reports whether all devices of claims are known as allocated, which happens after
+// the claims are in the cache.
+func (c *cluster) knowsDevicesOf(claims []*resourcev1.ResourceClaim) bool {
+	want := 0
+	for _, claim := range claims {
+		if claim.Status.Allocation != nil {
+			want += len(claim.Status.Allocation.Devices.Results)
+		}
+	}
+	allocated, err := c.Devices.ResourceClaims().ListAllAllocatedDevices()
+	return err == nil && len(allocated) == want
 }
 
 const gpuDriver = "gpu.example.com"

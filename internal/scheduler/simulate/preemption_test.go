@@ -215,7 +215,7 @@ func TestPreemptionsAreThoseOfTheScheduler(t *testing.T) {
 					}
 				}
 				slices.Sort(victims)
-				g.Eventually(c.Requests.Deleted).WithTimeout(10 * time.Second).Should(gomega.Equal(int(got.Victims)))
+				g.Eventually(c.Requests.Deleted).WithTimeout(time.Minute).Should(gomega.Equal(int(got.Victims)))
 				evicted := slices.DeleteFunc(c.Requests.Take(),
 					func(write string) bool { return !strings.HasPrefix(write, "delete") })
 				if diff := cmp.Diff(evicted, victims); diff != "" {
