@@ -130,7 +130,7 @@ var _ = Describe("A build that takes long", func() {
 
 var _ = Describe("Changes in quick succession", func() {
 	It("coalesce: only the last of them is built", func(ctx context.Context) {
-		const changes = 30
+		const changes = 10 // in less time than the first pass waits
 		factory, api := &moodyFactory{}, &watchedAPI{}
 		createNodes(ctx)
 		p := profile("mine", usesMoody)

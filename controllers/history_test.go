@@ -218,7 +218,8 @@ var _ = Describe("After a restart", func() {
 		change(ctx, profile("kept", ""), refusals[0].spec)
 		expectProfile(ctx, "kept", keepsLastGood)
 		expectPolicy(ctx, "unused", isProgrammed)
-		Expect(expectPolicy(ctx, "default", isProgrammed).Status.Profiles).To(Equal([]string{"good", "kept"}))
+		Eventually(func() []string { return expectPolicy(ctx, "default", isProgrammed).Status.Profiles }).
+			WithContext(ctx).Should(Equal([]string{"good", "kept"}))
 		Expect(run.Stop(patience)).To(Succeed())
 
 		api := &watchedAPI{}
@@ -314,6 +315,7 @@ var _ = Describe("The history", func() {
 		first := expectProfile(ctx, "mine", isProgrammed)
 		change(ctx, shared, byDefault)
 		expectPolicy(ctx, "shared", isProgrammed)
+		expectOn(ctx, "mine", "shared", 2)
 		change(ctx, mine, "{policyRef: {name: shared}, percentageOfNodesToScore: 50}")
 		expectProfile(ctx, "mine", isProgrammed)
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
@@ -381,8 +383,9 @@ var _ = Describe("The history", func() {
 	It("has one revision for a spec with and without its defaults", func(ctx context.Context) {
 		start()
 		mine, shared := profile("mine", packs), policy("default", "")
-		create(ctx, shared, mine)
+		create(ctx, shared)
 		expectPolicy(ctx, "default", isProgrammed)
+		create(ctx, mine) // with one revision, since the policy is known
 		expectProfile(ctx, "mine", isProgrammed)
 		change(ctx, mine, packs+"- name: InterPodAffinity\n  args: {hardPodAffinityWeight: 1}\n")
 		change(ctx, shared, "algorithmSource: {provider: DefaultProvider}")

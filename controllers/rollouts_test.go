@@ -235,16 +235,18 @@ pluginConfig:
 	It("goes on where it was with the next leader", func(ctx context.Context) {
 		stable, _ := begin(ctx, half, half+packs)
 		expectRollout(ctx, HaveField("Stage", "Canary"))
-		expectNodes(ctx, createPods(ctx, "first", 10))
-		before := expectRollout(ctx, HaveField("CanaryOwners", BeNumerically(">", 0)),
+		expectNodes(ctx, createPods(ctx, "first", 20))
+		counted := func(owners int64) gomegatypes.GomegaMatcher {
+			return WithTransform(func(s *v1alpha1.RolloutStatus) int64 { return s.CanaryOwners + s.StableOwners },
+				Equal(owners))
+		}
+		before := expectRollout(ctx, counted(20), HaveField("CanaryOwners", BeNumerically(">", 0)),
 			HaveField("StableOwners", BeNumerically(">", 0))).Status.Rollout
 		Expect(run.Stop(patience)).To(Succeed())
 		run = start()
 		nodes := expectNodes(ctx, createPods(ctx, "second", 20))
 		Expect(nodes).To(And(HaveKey(busy), HaveKey(idle)))
-		after := expectRollout(ctx, HaveField("Stage", "Canary"), HaveField("Weight", BeEquivalentTo(50)),
-			WithTransform(func(s *v1alpha1.RolloutStatus) int64 { return s.CanaryOwners + s.StableOwners },
-				BeEquivalentTo(before.CanaryOwners+before.StableOwners+20)))
+		after := expectRollout(ctx, HaveField("Stage", "Canary"), HaveField("Weight", BeEquivalentTo(50)), counted(40))
 		Expect(after.Status.Rollout.Since).To(Equal(before.Since))
 
 		By("simulating where the two revisions would place the pods")

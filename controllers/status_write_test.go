@@ -78,7 +78,7 @@ var _ = Describe("Status", func() {
 	It("is written again after another client has written it", func(ctx context.Context) {
 		start()
 		create(ctx, policy("default", ""), profile("mine", ""))
-		p := expectProfile(ctx, "mine", isProgrammed)
+		p := expectOn(ctx, "mine", "default", 1)
 		before := p.Status.DeepCopy()
 		p.Status.Active, p.Status.Conditions = nil, nil
 		Expect(k8s.Status().Update(ctx, p)).To(Succeed())

@@ -14,6 +14,7 @@ import (
 )
 
 func TestProxy(t *testing.T) {
+	SetDefaultEventuallyTimeout(time.Minute)
 	g := NewWithT(t)
 	server := httptest.NewServer(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
@@ -23,7 +24,7 @@ func TestProxy(t *testing.T) {
 	p, err := NewProxy(upstream.Host)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(p.Stop)
-	client := &http.Client{Timeout: 200 * time.Millisecond}
+	client := &http.Client{Timeout: 10 * time.Second}
 	get := func() error {
 		answer, err := client.Get("http://" + p.Address())
 		if err != nil {
@@ -39,7 +40,9 @@ func TestProxy(t *testing.T) {
 	g.Expect(get()).To(Succeed())
 
 	g.Expect(p.Freeze()).To(Succeed())
+	client.Timeout = 200 * time.Millisecond
 	g.Expect(get()).To(MatchError(ContainSubstring("Client.Timeout exceeded")))
+	client.Timeout = 10 * time.Second
 	g.Expect(p.Mend()).To(Succeed())
 	g.Eventually(get).Should(Succeed(), "a connection that was frozen has ended")
 

@@ -113,7 +113,7 @@ func newTabOf(t *testing.T, s *dashboarddata.Source, p *dashboarddata.Prometheus
 	t.Cleanup(server.Close)
 	ctx, closed := chromedp.NewContext(running)
 	t.Cleanup(closed)
-	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, server: server.URL + "/ui"}
 	messages := chromedp.Console(ctx)
@@ -180,7 +180,7 @@ func (b *tab) settle() {
 // until waits until an expression is true. The page may change meanwhile.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	timeout := time.After(15 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		met, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		if met {

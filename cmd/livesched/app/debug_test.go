@@ -76,7 +76,7 @@ var _ = Describe("Debugging", func() {
 		verbose := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "-v=3")
 		quiet.expectReady(ctx)
 		verbose.expectReady(ctx)
-		Expect(verbose.output.String()).To(ContainSubstring(message))
+		Eventually(verbose.output.String).Should(ContainSubstring(message))
 		Expect(quiet.output.String()).NotTo(ContainSubstring(message))
 	})
 

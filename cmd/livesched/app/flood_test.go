@@ -30,7 +30,7 @@ import (
 )
 
 var _ = Describe("livesched beside an account that floods the API server", Ordered, func() {
-	const leaseDuration = 3 * time.Second
+	const leaseDuration = 6 * time.Second
 	var c *command
 
 	BeforeAll(func(ctx context.Context) {
@@ -42,7 +42,7 @@ var _ = Describe("livesched beside an account that floods the API server", Order
 			"system:authenticated")
 		Expect(err).NotTo(HaveOccurred())
 		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace,
-			"--leader-elect-lease-duration="+leaseDuration.String(), "--leader-elect-renew-deadline=2s",
+			"--leader-elect-lease-duration="+leaseDuration.String(), "--leader-elect-renew-deadline=5s",
 			"--leader-elect-retry-period=200ms")
 		c.expectReady(ctx)
 	})

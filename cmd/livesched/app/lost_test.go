@@ -6,6 +6,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -51,7 +52,8 @@ var _ = Describe("livesched after all replicas were killed", func() {
 		createPods(lostPods / 2)
 		Eventually(bindings.Pods).WithContext(ctx).Should(BeNumerically(">", 0))
 		for _, r := range before { // as a power failure would, at any moment of a binding
-			Expect(r.cmd.Process.Kill()).To(Succeed())
+			// On a busy machine the leader may have lost the lease by itself.
+			Expect(r.cmd.Process.Kill()).To(Or(Succeed(), MatchError(os.ErrProcessDone)))
 			Eventually(r.ended).Should(BeClosed())
 		}
 		createPods(lostPods)
