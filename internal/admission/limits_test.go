@@ -32,7 +32,10 @@ type gate struct {
 }
 
 func (g *gate) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	g.most.Store(max(g.most.Load(), g.now.Add(1)))
+	now := g.now.Add(1)
+	for most := g.most.Load(); now > most && !g.most.CompareAndSwap(most, now); {
+		most = g.most.Load()
+	}
 	defer g.now.Add(-1)
 	<-g.opened
 	return g.objects.List(ctx, list, options...)

@@ -50,7 +50,9 @@ func chartIn(t *testing.T, page string) (c struct {
 func TestChartsOfDays(t *testing.T) {
 	h := withPrometheus(t, cluster(), &dashboarddata.Prometheus{})
 	contains(t, text(t, h, "/ui/?last=7d", http.StatusOK), `<option value="7d" selected>7 days</option>`,
-		`<option value="30d">`, "times in UTC", "once in the 28 min before", "leader")
+		`<option value="30d">`)
+	contains(t, text(t, h, "/ui/parts/health?last=7d", http.StatusOK), "times in UTC", "once in the 28 min before",
+		"leader")
 	page := text(t, h, "/ui/parts/health?last=30d", http.StatusOK)
 	c := chartIn(t, page)
 	if days := float64(c.T[len(c.T)-1]-c.T[0]) / (24 * 60 * 60); days < 29.9 || days > 30.1 {

@@ -52,7 +52,7 @@ const everyOperation = `
   - {opcode: createAny, templatePath: claimtemplate.yaml, namespace: devices}
   - {opcode: createPods, namespace: devices, count: 2, podTemplatePath: claiming.yaml, collectMetrics: true}
   - {opcode: sleep, duration: 1ms}
-  - {opcode: createPods, count: 3, steadyState: true, duration: 1500ms, collectMetrics: true}
+  - {opcode: createPods, count: 3, steadyState: true, duration: 5s, collectMetrics: true}
   workloads:
   - {name: once, params: {nodes: 2}}
 `

@@ -18,18 +18,19 @@ import (
 
 var _ = Describe("A pod that a PreEnqueue plugin holds", func() {
 	It("gets an Event and a condition if that lasts, and neither if it does not", func(ctx context.Context) {
-		Start()
+		w := wakers{run: Start()}
 		CreateNodes(ctx, "held")
 		CreateProfile(ctx, "mine", "")
 		given(ctx, deviceClass("class"))
 		given(ctx, devices("held", "d1", "d2"))
+		w.expectCaughtUp(ctx)
 		brief := CreatePod(ctx, "mine", "brief", usingDevice("early"))
+		given(ctx, DeviceClaim("early", "class"))
+		ExpectBound(ctx, brief)
 		long := CreatePod(ctx, "mine", "long", usingDevice("late"))
 		gated := CreatePod(ctx, "mine", "gated", usingDevice("late"), func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
 		})
-		given(ctx, DeviceClaim("early", "class"))
-		ExpectBound(ctx, brief)
 
 		message := And(HavePrefix("The PreEnqueue plugin DynamicResources holds the pod: "), ContainSubstring("late"))
 		ExpectUnscheduled(ctx, long, v1alpha1.PodReasonPreEnqueueRejected, message)

@@ -11,12 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // deviceClass makes a class of all devices of the driver.
@@ -112,9 +114,15 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name,
 					UID: pod.UID, Controller: ptr.To(true)}}
 				given(ctx, claim)
-				pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{
-					{Name: "device", ResourceClaimName: ptr.To("claim")}}
-				Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
+				// The write of the pod's condition may come in between.
+				Expect(retry.RetryOnConflict(testcluster.Patience, func() error {
+					if err := K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+						return err
+					}
+					pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{
+						{Name: "device", ResourceClaimName: ptr.To("claim")}}
+					return K8s.Status().Update(ctx, pod)
+				})).To(Succeed())
 			},
 			event: podItself,
 		}),

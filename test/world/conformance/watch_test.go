@@ -22,8 +22,8 @@ import (
 // last is the name of the object whose creation ends the comparison of watches.
 const last = "zz"
 
-// watchWait is how long a watch may take to deliver an event.
-const watchWait = 3 * time.Second
+// watchWait is how long a watch may take to deliver its events.
+const watchWait = time.Minute
 
 // watch draws a watch.
 func (d *drawer) watch() (*request, target) {

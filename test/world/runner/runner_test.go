@@ -4,6 +4,7 @@
 package runner
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ echo '{"Plan": {"Seed": 7}, "Error": "the world did not come to its end"}' >"$fi
 `
 	for name, c := range map[string]struct {
 		script, violation string
+		timeout           time.Duration // a minute by default
 		over              bool
 	}{
 		"all is well": {
@@ -37,7 +39,7 @@ echo '{"Plan": {"Seed": 7}, "Error": "the world did not come to its end"}' >"$fi
 			violation: "the process died: the cache is wrong",
 		},
 		"a loop": {
-			script: begins + `exec sleep 1000`, violation: "the process did not end in 10ms",
+			script: begins + `exec sleep 1000`, timeout: 2 * time.Second, violation: "the process did not end in 2s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +50,7 @@ echo '{"Plan": {"Seed": 7}, "Error": "the world did not come to its end"}' >"$fi
 			// Not before: a process that another one starts meanwhile would hold the file open, and
 			// the script could not run.
 			t.Parallel()
-			p := &Programs{Replay: replay, Test: "world.test", Timeout: 10 * time.Millisecond}
+			p := &Programs{Replay: replay, Test: "world.test", Timeout: cmp.Or(c.timeout, time.Minute)}
 			outcome, err := p.Run(t.Context(), Source{Seed: 7}, "")
 			if err != nil {
 				t.Fatal(err)

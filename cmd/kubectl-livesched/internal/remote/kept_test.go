@@ -30,19 +30,20 @@ func TestConnectionsAreKept(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		kept *Kept
-		want int32
-	}{{"not at all", nil, 3}, {"by Kept", &Kept{}, 1}} {
+		// On a busy machine, net/http closes a connection whose request it does not know to be sent.
+		least, most int32
+	}{{"not at all", nil, 10, 10}, {"by Kept", &Kept{}, 1, 4}} {
 		t.Run(test.name, func(t *testing.T) {
 			only, count := dialed(t, server)
 			l := &Livesched{Config: apiServer(), Kept: test.kept}
-			for range 3 {
+			for range 10 {
 				if _, err := l.send(t.Context(), "https://livesched", only, "livesched-0",
 					question{resource: "queues"}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if got := count.Load(); got != test.want {
-				t.Errorf("%d connections, want %d", got, test.want)
+			if got := count.Load(); got < test.least || got > test.most {
+				t.Errorf("%d connections, want %d to %d", got, test.least, test.most)
 			}
 			if test.kept != nil {
 				test.kept.Close()
