@@ -30,7 +30,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		kept *Kept
-		// On a busy machine, net/http closes a connection whose request it does not know to be sent.
+		// On a busy machine, net/http may close a connection before it knows a request as sent.
 		least, most int32
 	}{{"not at all", nil, 10, 10}, {"by Kept", &Kept{}, 1, 4}} {
 		t.Run(test.name, func(t *testing.T) {
