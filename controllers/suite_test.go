@@ -6,6 +6,7 @@ package controllers_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -26,6 +27,14 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
+func TestMain(m *testing.M) {
+	// Before all tests: what one has started may still log while the next one runs.
+	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	os.Exit(m.Run())
+}
+
 // The suite applies profiles and policies to a real API server with livesched running, and checks
 // their status and where pods are bound. Every spec has its own livesched and begins without
 // profiles, policies, nodes or pods.
@@ -45,9 +54,6 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
 	var err error
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())

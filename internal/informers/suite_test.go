@@ -38,6 +38,13 @@ var (
 	foos = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}
 )
 
+func TestMain(m *testing.M) {
+	// Before all tests: what one has started may still log while the next one runs.
+	ctrl.SetLogger(GinkgoLogr)
+	klog.SetLogger(GinkgoLogr)
+	os.Exit(m.Run())
+}
+
 func TestInformersOnAControlPlane(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute)
@@ -46,8 +53,6 @@ func TestInformersOnAControlPlane(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	metrics.Register()
-	ctrl.SetLogger(GinkgoLogr)
-	klog.SetLogger(GinkgoLogr)
 	var err error
 	controlPlane, err = controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
 	Expect(err).NotTo(HaveOccurred())

@@ -35,6 +35,14 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
+func TestMain(m *testing.M) {
+	// Before all tests: what one has started may still log while the next one runs.
+	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	os.Exit(m.Run())
+}
+
 // The suite runs the command line and livesched against a real API server.
 func TestKubectlLivesched(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -53,9 +61,6 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
 	var err error
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())

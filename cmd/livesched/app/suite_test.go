@@ -40,6 +40,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(app.Main(os.Args[1:], framework.Registry{hangs: newHangs}))
 	}
+	// Before all tests: what one has started may still log while the next one runs.
+	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
 	os.Exit(m.Run())
 }
 
@@ -71,9 +75,6 @@ rules: [{level: Metadata}]
 `
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
 	dir := GinkgoT().TempDir()
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	auditLog = filepath.Join(dir, "audit.log")
