@@ -72,13 +72,15 @@ func TestTheLastFlagOfTheLogCounts(t *testing.T) {
 	}
 }
 
+// Alone is an environment variable that makes the test binary set no logger of its own.
+const Alone = "LIVESCHED_TEST_ALONE"
+
 // TestEverythingWritesToTheSameLog runs in a process of its own: controller-runtime's logger is set
 // once for all in a process.
 func TestEverythingWritesToTheSameLog(t *testing.T) {
-	const alone = "LIVESCHED_TEST_ALONE"
-	if os.Getenv(alone) == "" {
+	if os.Getenv(Alone) == "" {
 		test := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
-		test.Env = append(os.Environ(), alone+"=1")
+		test.Env = append(os.Environ(), Alone+"=1")
 		if output, err := test.CombinedOutput(); err != nil || !bytes.Contains(output, []byte("--- PASS: "+t.Name())) {
 			t.Errorf("%v\n%s", err, output)
 		}

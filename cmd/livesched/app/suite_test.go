@@ -41,9 +41,11 @@ func TestMain(m *testing.M) {
 		os.Exit(app.Main(os.Args[1:], framework.Registry{hangs: newHangs}))
 	}
 	// Before all tests: what one has started may still log while the next one runs.
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
+	if os.Getenv(app.Alone) == "" {
+		logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+		ctrl.SetLogger(logger)
+		klog.SetLogger(logger)
+	}
 	os.Exit(m.Run())
 }
 
