@@ -125,7 +125,7 @@ plugins: {score: {enabled: [{name: NodeResourcesLeastAllocated, weight: 100}]}}
 		create(ctx, policy("default", `
 algorithmSource: {policy: {predicates: [{name: GeneralPredicates}, {name: HasRack, argument: {labelsPresence: {labels: [rack], presence: true}}}]}}
 `), profile("mine", ""))
-		expectOn(ctx, "mine", "default", 1)
+		Expect(expectOn(ctx, "mine", "default", 1).Status.Conditions).To(isAccepted)
 		pod := createPod(ctx, "racked", "mine")
 		whyPending(ctx, pod, ContainSubstring("2 node(s) didn't have the requested labels"))
 		labelNode(ctx, busy, "rack", "any")
@@ -203,7 +203,9 @@ algorithmSource:
 	It("without predicates keeps the mandatory ones, and without priorities scores nothing", func(ctx context.Context) {
 		create(ctx, policy("default", `algorithmSource: {policy: {predicates: [], priorities: []}}`),
 			profile("mine", ""))
-		active := expectOn(ctx, "mine", "default", 1).Status.Active
+		programmed := expectOn(ctx, "mine", "default", 1)
+		Expect(programmed.Status.Conditions).To(isAccepted)
+		active := programmed.Status.Active
 		Expect(active.Plugins.Score).To(BeEmpty())
 		Expect(active.Plugins.PreScore).To(BeEmpty())
 		Expect(active.Plugins.Filter).

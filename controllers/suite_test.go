@@ -16,22 +16,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/e2e/framework"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
 func TestMain(m *testing.M) {
 	// Before all tests: what one has started may still log while the next one runs.
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
+	framework.LogToGinkgo()
 	os.Exit(m.Run())
 }
 

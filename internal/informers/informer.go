@@ -38,7 +38,7 @@ func Serves(i toolscache.SharedIndexInformer) bool {
 		return true
 	}
 	store, ok := i.GetIndexer().(indexer)
-	if !ok || standsForNone(store.informer) {
+	if !ok || isPlaceholder(store.informer) {
 		return false
 	}
 	// The first list reaches the store before the resource version is set: the informer may have
@@ -46,8 +46,8 @@ func Serves(i toolscache.SharedIndexInformer) bool {
 	return i.HasSynced() || !apierrors.IsForbidden(lastWatchError(store.informer))
 }
 
-// standsForNone reports whether an informer is empty because there is no shared informer.
-func standsForNone(i toolscache.SharedIndexInformer) bool {
+// isPlaceholder reports whether an informer is empty because there is no shared informer.
+func isPlaceholder(i toolscache.SharedIndexInformer) bool {
 	switch i := i.(type) {
 	case *emptyInformer:
 		return true

@@ -19,16 +19,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/test/controlplane"
 	"github.com/livesched/livesched/test/controlplane/process"
+	e2e "github.com/livesched/livesched/test/e2e/framework"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -42,9 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	// Before all tests: what one has started may still log while the next one runs.
 	if os.Getenv(app.Alone) == "" {
-		logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-		ctrl.SetLogger(logger)
-		klog.SetLogger(logger)
+		e2e.LogToGinkgo()
 	}
 	os.Exit(m.Run())
 }

@@ -4,11 +4,9 @@
 package explain_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -57,26 +54,8 @@ func newDeviceCluster(t *testing.T, claims ...*resourcev1.ResourceClaim) *cluste
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
 		Expression: fmt.Sprintf("device.driver == %q", gpuDriver)}}}
 	c.must(c.objects.Put(class))
-	go c.objects.Resource().V1().ResourceClaims().Informer().RunWithContext(t.Context())
-	c.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
-		func(context.Context) (bool, error) {
-			known, err := c.Devices.ResourceClaims().List()
-			return len(known) == len(claims) && c.knowsDevicesOf(claims), err
-		}))
+	c.must(c.RunClaims(t.Context(), &c.objects, claims))
 	return c
-}
-
-// knowsDevicesOf reports whether all devices of claims are known as allocated, which happens after
-// the claims are in the cache.
-func (c *cluster) knowsDevicesOf(claims []*resourcev1.ResourceClaim) bool {
-	want := 0
-	for _, claim := range claims {
-		if claim.Status.Allocation != nil {
-			want += len(claim.Status.Allocation.Devices.Results)
-		}
-	}
-	allocated, err := c.Devices.ResourceClaims().GatherAllocatedState()
-	return err == nil && len(allocated.AllocatedDevices)+len(allocated.AllocatedSharedDeviceIDs) == want
 }
 
 // devices adds a slice with devices of a model on a node.

@@ -139,9 +139,10 @@ func TestConnectionsAreKeptUntilTheExtenderIsClosed(t *testing.T) {
 			}
 		}
 	}
-	// On a busy machine, net/http closes a connection whose request it does not know to be sent.
+	// On a busy machine, net/http may close a connection before it has noted that a request was
+	// sent.
 	n := opened.Load()
-	if n > 10 {
+	if n > 4 {
 		t.Errorf("30 calls took %d connections", n)
 	}
 	e.Close()

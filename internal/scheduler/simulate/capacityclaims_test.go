@@ -4,17 +4,14 @@
 package simulate_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
@@ -50,26 +47,8 @@ func newDeviceCluster(t *testing.T, gpus map[string]int, claims ...*resourcev1.R
 		}
 		c.must(c.objects.Put(slice))
 	}
-	go c.objects.Resource().V1().ResourceClaims().Informer().RunWithContext(t.Context())
-	c.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
-		func(context.Context) (bool, error) {
-			known, err := c.Devices.ResourceClaims().List()
-			return len(known) == len(claims) && c.knowsDevicesOf(claims), err
-		}))
+	c.must(c.RunClaims(t.Context(), &c.objects, claims))
 	return c
-}
-
-// knowsDevicesOf reports whether all devices of claims are known as allocated, which happens after
-// the claims are in the cache.
-func (c *cluster) knowsDevicesOf(claims []*resourcev1.ResourceClaim) bool {
-	want := 0
-	for _, claim := range claims {
-		if claim.Status.Allocation != nil {
-			want += len(claim.Status.Allocation.Devices.Results)
-		}
-	}
-	allocated, err := c.Devices.ResourceClaims().ListAllAllocatedDevices()
-	return err == nil && len(allocated) == want
 }
 
 const gpuDriver = "gpu.example.com"

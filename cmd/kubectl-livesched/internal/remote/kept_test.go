@@ -30,7 +30,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		kept *Kept
-		// On a busy machine, net/http may close a connection before it knows a request as sent.
+		// On a busy machine, net/http may close a connection before it has noted that a request was
+		// sent.
 		least, most int32
 	}{{"not at all", nil, 10, 10}, {"by Kept", &Kept{}, 1, 4}} {
 		t.Run(test.name, func(t *testing.T) {
