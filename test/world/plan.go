@@ -55,6 +55,9 @@ func NewPlan(seed uint64) *Plan {
 	if r.IntN(8) == 0 {
 		p.Night = 1 + r.IntN(6)
 	}
+	if r.IntN(8) == 0 { // what only the last event of a round would show has more rounds to happen in
+		p.Rounds, p.Minutes = 30, 1
+	}
 	return p
 }
 
