@@ -4,6 +4,7 @@
 package world
 
 import (
+	"maps"
 	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,9 +65,17 @@ func podTerm(r *rand.Rand) corev1.PodAffinityTerm {
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": one(r, []string{"a", "b", "c"})}}}
 }
 
+// addPodAffinity adds a required term. That of every second pod selects the pod itself and those of
+// its team, which are few: sooner or later, the last of the others goes.
 func addPodAffinity(r *rand.Rand, pod *corev1.Pod) {
+	term := podTerm(r)
+	if r.IntN(2) == 0 {
+		pod.Labels = maps.Clone(pod.Labels)
+		pod.Labels["team"] = one(r, []string{"a", "b", "c"})
+		term.LabelSelector.MatchLabels = map[string]string{"team": pod.Labels["team"]}
+	}
 	affinityOf(pod).PodAffinity = &corev1.PodAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{podTerm(r)}}
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}
 }
 
 func addPodPreferences(r *rand.Rand, pod *corev1.Pod) {

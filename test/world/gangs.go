@@ -27,10 +27,10 @@ type gangs struct {
 	// broken are the groups that have lost a pod with a node, or whose minimum has changed. They
 	// may rest with fewer pods than they need.
 	broken map[string]bool
-	// disturbed are the groups that a process may have been unable to bind as a whole: a binding
+	// disturbed is when a process may last have been unable to bind a group as a whole: a binding
 	// failed or was late, or the process ended or had no API server at that time. Bindings that
 	// fail are tried again one by one, when others may have taken the room.
-	disturbed map[string]bool
+	disturbed map[string]time.Time
 	// unwritten are the PodGroups of Kubernetes of which a write of the status failed, was late, or
 	// may have been lost with its process.
 	unwritten map[string]bool
@@ -53,7 +53,7 @@ type formerMinimum struct {
 
 func newGangs() *gangs {
 	return &gangs{templates: map[string]*corev1.Pod{}, plain: map[string]bool{}, broken: map[string]bool{},
-		disturbed: map[string]bool{}, unwritten: map[string]bool{}, adopted: map[string]bool{},
+		disturbed: map[string]time.Time{}, unwritten: map[string]bool{}, adopted: map[string]bool{},
 		bound: map[string]time.Time{}, complete: map[string]bool{},
 		former: map[string]formerMinimum{}}
 }
@@ -155,7 +155,7 @@ func (w *World) memberChanged(before, after *corev1.Pod) {
 		gangs.complete[g.name] = true
 	}
 	if time.Since(w.interrupted) < maxLate {
-		gangs.disturbed[g.name], gangs.unwritten[g.name] = true, true
+		gangs.disturbed[g.name], gangs.unwritten[g.name] = time.Now(), true
 	}
 }
 
@@ -168,7 +168,7 @@ func (w *World) interrupt(until time.Time) {
 	gangs := w.cluster.gangs
 	for _, g := range w.gangs() {
 		if g.bound < g.least && (g.bound > 0 || isScheduled(w.cluster.podGroups[podGroupKey(g.name)])) {
-			gangs.disturbed[g.name] = true
+			gangs.disturbed[g.name] = time.Now()
 		}
 		if at, ok := gangs.bound[g.name]; ok && time.Since(at) < maxLate {
 			gangs.unwritten[g.name] = true
@@ -183,7 +183,7 @@ func (w *World) disturb(x *exchange) {
 	switch {
 	case x.message() == messageBinding:
 		// Members have the name of their group and a number. They may be gone.
-		gangs.disturbed[name[:max(0, strings.LastIndex(name, "-"))]] = true
+		gangs.disturbed[name[:max(0, strings.LastIndex(name, "-"))]] = time.Now()
 	case strings.HasPrefix(x.req.URL.Path, "/apis/"+schedulingv1beta1.GroupName+"/") && x.message() == messageStatus:
 		gangs.unwritten[name] = true
 	}
@@ -208,13 +208,20 @@ func (w *World) waits(pod *corev1.Pod) bool {
 	return g == nil || g.bound < g.least
 }
 
+// boundAmid reports whether no pod of a group has been bound since the group was disturbed, or none
+// later than a while after that. Pods that are bound later had to fit together.
+func (g *gangs) boundAmid(name string) bool {
+	disturbed := g.disturbed[name]
+	return !disturbed.IsZero() && !g.bound[name].After(disturbed.Add(lateness))
+}
+
 func (g *gang) check(judge *judge) {
 	w := g.world
 	if g.bound >= g.least {
 		return // its other pods are like pods without a group
 	}
 	if g.bound > 0 {
-		if !w.cluster.gangs.broken[g.name] && !w.cluster.gangs.disturbed[g.name] {
+		if !w.cluster.gangs.broken[g.name] && !w.cluster.gangs.boundAmid(g.name) {
 			w.fail("group %s rests with %d of %d pods", g.name, g.bound, g.least)
 			return
 		}

@@ -134,7 +134,7 @@ func (w *World) podGroupChanged(_, after *schedulingv1beta1.PodGroup) {
 	}
 	w.releasePodGroup(after.Name)
 	if isScheduled(after) && time.Since(w.interrupted) < maxLate {
-		w.cluster.gangs.disturbed[after.Name] = true // a process that has ended may not have bound it
+		w.cluster.gangs.disturbed[after.Name] = time.Now() // a process that has ended may not have bound it
 	}
 }
 
@@ -199,7 +199,7 @@ func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
 			return fmt.Errorf("it has no condition")
 		}
 	case condition.Status == metav1.ConditionTrue:
-		if !gangs.complete[g.name] && !gangs.disturbed[g.name] {
+		if !gangs.complete[g.name] && gangs.disturbed[g.name].IsZero() {
 			return fmt.Errorf("it was never complete, but its condition is %+v", *condition)
 		}
 	case condition.Reason == schedulingv1beta1.PodGroupReasonSchedulerError && g.bound+len(g.pending) == 0:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/debugger"
+	"github.com/livesched/livesched/test/sidebyside"
 )
 
 // checkRest checks what holds once the cluster has come to rest.
@@ -119,7 +120,8 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		return
 	}
 	switch decision := judge.decide(pod); {
-	case node != "" && pod.CreationTimestamp.Time.Before(w.restored): // livesched had ended the nomination
+	case node != "" && pod.CreationTimestamp.Time.Before(w.restored) &&
+		(!helps(decision) || len(pod.Spec.ResourceClaims) > 0 || hindered(condition.Message)): // livesched had ended it
 		w.counts["nomination back with a restore"]++
 	case node != "" && (decision.Nominating != nil || len(pod.Spec.Volumes) == 0):
 		w.fail("pod %s is pending (%s), and nominated for %s%s", pod.Name, condition.Message, node, w.queued(pod))
@@ -132,7 +134,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.fail("kube-scheduler does not decide about pod %s: %v", pod.Name, decision.Status)
 	case decision.Err == nil:
 		w.fail("pod %s is pending (%s), but fits on %s%s", pod.Name, condition.Message, decision.Host, w.queued(pod))
-	case decision.Nominating == nil || decision.Nominating.NominatedNodeName == "":
+	case !helps(decision):
 	case len(pod.Spec.ResourceClaims) > 0:
 		// A pod that was rejected for another reason is not tried again when devices become free,
 		// though preemption, which could not help without these, could help then. kube-scheduler's
@@ -145,6 +147,11 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, condition.Message,
 			decision.Nominating.NominatedNodeName)
 	}
+}
+
+// helps reports whether a pod fits on a node, or could preempt.
+func helps(decision sidebyside.Decision) bool {
+	return decision.Err == nil || decision.Nominating != nil && decision.Nominating.NominatedNodeName != ""
 }
 
 // hindered reports whether a pod, by the message of its condition, could not preempt because of

@@ -179,16 +179,11 @@ var mutants = []mutant{
 		after: ``,
 	},
 	{
-		name: "a pod with a nomination that is deleted wakes nobody",
-		file: "internal/scheduler/eventhandlers/pods.go",
-		before: `	case nominated != "":
-		h.queue.NominationEnded(eventLogger(), pod, nominated)
-	}
-}
+		name: "a nomination that ends wakes nobody",
+		file: "internal/scheduler/queue/move.go",
+		before: `		return corev1helpers.PodPriority(other) <= priority
 `,
-		after: `	case nominated != "":
-	}
-}
+		after: `		return priority < priority
 `,
 	},
 	{
@@ -353,13 +348,6 @@ var mutants = []mutant{
 `,
 		after: `	if last.policy.base == nil {
 `,
-	},
-	{
-		name: "plugins take claims as reserved for a pod that is not bound",
-		file: "internal/scheduler/binding/binding.go",
-		before: `	b.endReservations(ctx, pod)
-`,
-		after: ``,
 	},
 	{
 		name: "affinity terms that select namespaces by labels wake nobody",
