@@ -18,6 +18,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/lease"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -88,6 +89,24 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.first.bind = broken
 		f.Run(f.ctx, f.cycle)
 		f.expectPlace("other", queue.Active)
+	})
+
+	t.Run("no longer counts for its group", func(t *testing.T) {
+		f := newFixture(t)
+		pod := f.cycle.Pod.Pod
+		group := podgroup.Key{Namespace: pod.Namespace, Name: "train"}
+		pod.Labels = map[string]string{podgroup.Label: group.Name}
+		f.Groups = podgroup.NewRegistry()
+		f.Groups.SetGroup(podgroup.Group{Key: group, MinMember: 2})
+		f.Groups.SetAssumed(pod)
+		if needed, _ := f.Groups.Needed(group); needed != 1 {
+			t.Fatalf("%d more pods are needed before, instead of 1", needed)
+		}
+		f.first.bind = broken
+		f.Run(f.ctx, f.cycle)
+		if needed, _ := f.Groups.Needed(group); needed != 2 {
+			t.Errorf("%d more pods are needed, instead of 2", needed)
+		}
 	})
 
 	t.Run("because it was preempted in PreBind gets that error", func(t *testing.T) {
