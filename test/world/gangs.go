@@ -208,8 +208,8 @@ func (w *World) waits(pod *corev1.Pod) bool {
 	return g == nil || g.bound < g.least
 }
 
-// boundAmid reports whether no pod of a group has been bound since the group was disturbed, or none
-// later than a while after that. Pods that are bound later had to fit together.
+// boundAmid reports whether a group was disturbed, and its last pod was bound no more than lateness
+// after that. Pods that are bound later must fit together.
 func (g *gangs) boundAmid(name string) bool {
 	disturbed := g.disturbed[name]
 	return !disturbed.IsZero() && !g.bound[name].After(disturbed.Add(lateness))

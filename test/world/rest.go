@@ -120,9 +120,9 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		return
 	}
 	switch decision := judge.decide(pod); {
-	case node != "" && pod.CreationTimestamp.Time.Before(w.restored) &&
-		(!helps(decision) || len(pod.Spec.ResourceClaims) > 0 || hindered(condition.Message)): // livesched had ended it
+	case node != "" && pod.CreationTimestamp.Time.Before(w.restored): // livesched had ended the nomination
 		w.counts["nomination back with a restore"]++
+		w.checkNoHelp(pod, condition.Message, decision)
 	case node != "" && (decision.Nominating != nil || len(pod.Spec.Volumes) == 0):
 		w.fail("pod %s is pending (%s), and nominated for %s%s", pod.Name, condition.Message, node, w.queued(pod))
 	case node != "":
@@ -130,28 +130,32 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		// then: PostFilter of DynamicResources fails without its own PreFilter, before
 		// DefaultPreemption would clear the nomination. kube-scheduler does the same.
 		w.counts["nominated in vain"]++
+	default:
+		w.checkNoHelp(pod, condition.Message, decision)
+	}
+}
+
+// checkNoHelp checks that kube-scheduler finds no node for a pending pod, nor one where preemption
+// would help.
+func (w *World) checkNoHelp(pod *corev1.Pod, message string, decision sidebyside.Decision) {
+	switch {
 	case decision.Err == nil && decision.Host == "":
 		w.fail("kube-scheduler does not decide about pod %s: %v", pod.Name, decision.Status)
 	case decision.Err == nil:
-		w.fail("pod %s is pending (%s), but fits on %s%s", pod.Name, condition.Message, decision.Host, w.queued(pod))
-	case !helps(decision):
+		w.fail("pod %s is pending (%s), but fits on %s%s", pod.Name, message, decision.Host, w.queued(pod))
+	case decision.Nominating == nil || decision.Nominating.NominatedNodeName == "":
 	case len(pod.Spec.ResourceClaims) > 0:
 		// A pod that was rejected for another reason is not tried again when devices become free,
 		// though preemption, which could not help without these, could help then. kube-scheduler's
 		// queue does the same.
 		w.counts["could preempt since devices are free"]++
-	case hindered(condition.Message):
+	case hindered(message):
 		// The same for a pod that hindered preemption, and has gone since.
 		w.counts["could preempt since another pod is gone"]++
 	default:
-		w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, condition.Message,
+		w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, message,
 			decision.Nominating.NominatedNodeName)
 	}
-}
-
-// helps reports whether a pod fits on a node, or could preempt.
-func helps(decision sidebyside.Decision) bool {
-	return decision.Err == nil || decision.Nominating != nil && decision.Nominating.NominatedNodeName != ""
 }
 
 // hindered reports whether a pod, by the message of its condition, could not preempt because of
