@@ -306,7 +306,7 @@ func (e *Evictor) hasLost(p *preemption) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return !e.closed && e.latest[p.preemptor.UID] == p && e.isNominated(p) && slices.ContainsFunc(p.victims,
-		func(v *victim) bool { return v.state == deleted && v.isBack(e.Cache.PodOf(v.pod.UID)) })
+		func(v *victim) bool { return v.isBack(e.Cache.PodOf(v.pod.UID)) })
 }
 
 // evicted reports whether all victims of a preemption have been evicted.

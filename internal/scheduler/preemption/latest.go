@@ -30,7 +30,7 @@ func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []
 		switch {
 		case v.state == failed:
 			return nil
-		case v.state == deleted && v.isBack(known): // it may be evicted again
+		case v.isBack(known): // it may be evicted again
 		// A rejected victim that is there as another object was assumed again.
 		case known == v.pod, known != nil && v.state != rejected:
 			victims = append(victims, known)

@@ -333,6 +333,23 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 			t.Errorf("%v", status)
 		}
 	})
+	t.Run("preempts again if its victim left and runs again before the API server answers", func(t *testing.T) {
+		p := newEnvironment(t)
+		victim := p.running("n1", 1)[0]
+		p.addNode("n1", victim)
+		preemptor := p.pending(10)
+		reached, release := p.stop(func(r *http.Request) bool { return deletes(r, victim) })
+		defer release()
+		p.attempt(p.pop(preemptor))
+		<-reached
+		p.gone(victim)
+		must(t, p.cache.AddPod(logr.Discard(), victim))
+		release()
+		p.ended()
+		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
+			t.Errorf("%v", status)
+		}
+	})
 	// As when the backup is older than the deletion, of which no informer has heard.
 	for name, reloaded := range map[string]bool{"": false, ", with another instance": true} {
 		t.Run("preempts again if the deletion of its victim is lost"+name, func(t *testing.T) {

@@ -35,11 +35,11 @@ const lostAfter = 2 * time.Minute
 
 // isBack notes what is known of a victim, nil if it is gone. It reports whether the pod runs again
 // although its deletion was accepted, as when etcd was restored from a backup: the deletion was
-// known, or should be by now.
+// known, perhaps before the API server answered, or should be by now.
 func (v *victim) isBack(known *corev1.Pod) bool {
 	leaves := known == nil || known.DeletionTimestamp != nil
 	v.left = v.left || leaves
-	return !leaves && (v.left || time.Since(v.deletedAt) > lostAfter)
+	return v.state == deleted && !leaves && (v.left || time.Since(v.deletedAt) > lostAfter)
 }
 
 type victimState int
@@ -62,7 +62,7 @@ func (e *Evictor) isPendingLocked(v *victim) bool {
 		return false
 	}
 	known := e.Cache.PodOf(v.pod.UID)
-	if v.state == deleted && v.isBack(known) {
+	if v.isBack(known) {
 		return false
 	}
 	return known != nil && (known.DeletionTimestamp == nil || endsAtOnce(known))

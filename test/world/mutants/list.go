@@ -251,7 +251,7 @@ var mutants = []mutant{
 	{
 		name: "a victim that is back is awaited",
 		file: "internal/scheduler/preemption/latest.go",
-		before: `		case v.state == deleted && v.isBack(known): // it may be evicted again
+		before: `		case v.isBack(known): // it may be evicted again
 `,
 		after: ``,
 	},
