@@ -188,8 +188,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	})
 	p.Answers = s.newAnswers(p, groups, decisions)
 	p.Debugger = &debugger.Debugger{
-		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store,
-		Leading: &s.leading, Clock: cfg.Clock,
+		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Devices: env.Devices,
+		Profiles: s.store, Leading: &s.leading, Clock: cfg.Clock,
 	}
 	if err := sources.ListenToDevices(env.Devices); err != nil {
 		return nil, err

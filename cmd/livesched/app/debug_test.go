@@ -38,7 +38,7 @@ var _ = Describe("Debugging", func() {
 			for n := range 3 {
 				Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
 				Eventually(func() int {
-					return strings.Count(c.output.String(), "Cache and queue match the API server")
+					return strings.Count(c.output.String(), "Cache, queue and devices match the API server")
 				}).
 					Should(BeNumerically(">", n), c.output.String)
 			}
@@ -66,7 +66,7 @@ var _ = Describe("Debugging", func() {
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
 		c.expectReady(ctx)
 		Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
-		Eventually(c.output.String).Should(ContainSubstring("Cache and queue match the API server"))
+		Eventually(c.output.String).Should(ContainSubstring("Cache, queue and devices match the API server"))
 		Expect(strings.Count(c.output.String(), `"logger":"debugger","msg":"Node"`)).To(Equal(nodes))
 	})
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
@@ -33,6 +34,8 @@ type Cluster struct {
 	Nodes map[string]Node
 	// Pods holds the pods that have not ended.
 	Pods map[types.UID]Pod
+	// Devices are those that claims have; empty if dynamic resource allocation is off.
+	Devices devices.Allocations
 }
 
 // Node holds the fields of a node that are compared.
@@ -109,6 +112,15 @@ func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, err
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	return cluster, nil
+}
+
+// readClaims lists all claims for devices, and keeps only what they have.
+func (c *Cluster) readClaims(ctx context.Context, client clientset.Interface) error {
+	c.Devices = devices.Allocations{}
+	if err := list(ctx, client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List, "", c.Devices.Add); err != nil {
+		return fmt.Errorf("listing resource claims: %w", err)
+	}
+	return nil
 }
 
 func list[L, T runtime.Object](ctx context.Context, page func(context.Context, metav1.ListOptions) (L, error),

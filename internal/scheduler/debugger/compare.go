@@ -55,14 +55,19 @@ const (
 	NominationDiffers Kind = "NominationDiffers"
 	// NominationRedundant: the nominator has a node for a pod that is gone, or on a node.
 	NominationRedundant Kind = "NominationRedundant"
+
+	// DeviceDiffers: plugins take a device, or a share of one, for free although a claim has it, or
+	// the other way around, or count other claims than there are.
+	DeviceDiffers Kind = "DeviceDiffers"
 )
 
 // Difference is one disagreement between the scheduler and the API server.
 type Difference struct {
 	Kind Kind
-	// Object is the name of the node, or namespace and name of the pod.
+	// Object is the name of the node, namespace and name of the pod, or driver, pool and name of
+	// the device.
 	Object string
-	// UID is the pod's; empty for nodes.
+	// UID is the pod's; empty for nodes and devices.
 	UID types.UID
 	// Detail describes the values of both sides.
 	Detail string
@@ -80,6 +85,7 @@ func Compare(cluster *Cluster, state *State) []Difference {
 	c.requests()
 	c.pendingPods()
 	c.nominations()
+	c.devices()
 	slices.SortFunc(c.found, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object), cmp.Compare(a.UID, b.UID))
 	})
@@ -300,6 +306,15 @@ func (c *comparison) nominations() {
 		if _, nominated := known[uid]; !nominated {
 			c.differ(NominationDiffers, pod.String(), uid, "its status names node %s, nothing is held free for it",
 				pod.NominatedNodeName)
+		}
+	}
+}
+
+// devices compares the number of claims that have each device.
+func (c *comparison) devices() {
+	for device := range sets.KeySet(c.cluster.Devices).Union(sets.KeySet(c.state.Devices)) {
+		if want, have := c.cluster.Devices[device], c.state.Devices[device]; want != have {
+			c.differ(DeviceDiffers, device, "", "claims that have it: %d in the API server, %d for plugins", want, have)
 		}
 	}
 }

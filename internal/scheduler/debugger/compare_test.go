@@ -63,6 +63,25 @@ func TestCompareFindsEachDifference(t *testing.T) {
 			want: podDiffers(QueueRedundant, "bound", "it is Active in the queue, the API server has it on node n1"),
 		},
 
+		"none in the devices of claims": {change: func(w *world) {
+			w.claimed, w.taken = []string{"d", "d"}, []string{"d", "d"}
+		}},
+		"a device that plugins take for free": {
+			change: func(w *world) { w.claimed = []string{"d"} },
+			want: nodeDiffers(DeviceDiffers, "driver/pool/d",
+				"claims that have it: 1 in the API server, 0 for plugins"),
+		},
+		"a device that two claims have": {
+			change: func(w *world) { w.claimed, w.taken = []string{"d", "d"}, []string{"d"} },
+			want: nodeDiffers(DeviceDiffers, "driver/pool/d",
+				"claims that have it: 2 in the API server, 1 for plugins"),
+		},
+		"a device that no claim has": {
+			change: func(w *world) { w.taken = []string{"d"} },
+			want: nodeDiffers(DeviceDiffers, "driver/pool/d",
+				"claims that have it: 0 in the API server, 1 for plugins"),
+		},
+
 		"a node that the cache lacks": {
 			change: func(w *world) { w.nodes["n3"] = newNode("n3") },
 			want:   nodeDiffers(NodeMissing, "n3", "the API server has the node, the cache has not"),

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -42,6 +43,8 @@ type Debugger struct {
 	Cache       *cache.Cache
 	Queue       *queue.Queue
 	WaitingPods *framework.WaitingPods
+	// Devices has the devices that plugins take for allocated.
+	Devices *devices.Managers
 	// Profiles holds the profiles that schedule pods.
 	Profiles *profile.Store
 	// Leading is true while this replica schedules.
@@ -65,15 +68,15 @@ func (d *Debugger) Report(ctx context.Context) {
 	case err != nil:
 		logger.Error(err, "Comparing the cache with the API server failed")
 	case len(differences) == 0:
-		logger.Info("Cache and queue match the API server")
+		logger.Info("Cache, queue and devices match the API server")
 	default:
 		logDifferences(logger, differences)
 	}
 }
 
-// Compare returns the differences between the API server on one side and cache, queue and nominator
-// on the other that exist now and two seconds later: others come from informers that lag behind.
-// Without any, it returns immediately.
+// Compare returns the differences between the API server on one side and cache, queue, nominator
+// and allocated devices on the other that exist now and two seconds later: others come from
+// informers that lag behind. Without any, it returns immediately.
 func (d *Debugger) Compare(ctx context.Context) ([]Difference, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, compareTimeout,
 		fmt.Errorf("the comparison did not end within %v", compareTimeout))
@@ -99,6 +102,11 @@ func (d *Debugger) compareOnce(ctx context.Context) ([]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.Devices.DRA != nil {
+		if err := cluster.readClaims(ctx, d.Client); err != nil {
+			return nil, err
+		}
+	}
 	state, err := d.state(ctx)
 	if err != nil {
 		return nil, err
@@ -120,7 +128,7 @@ func lasting(before, after []Difference) []Difference {
 // error.
 func (d *Debugger) state(ctx context.Context) (*State, error) {
 	state := &State{Cache: d.Cache.Dump(), Served: sets.New[string](),
-		DeferredResizes: d.Queue.DeferredResizes()}
+		DeferredResizes: d.Queue.DeferredResizes(), Devices: d.Devices.Allocations()}
 	for p := range d.Profiles.Current().All() {
 		state.Served.Insert(p.SchedulerName())
 	}

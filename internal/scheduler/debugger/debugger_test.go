@@ -16,12 +16,18 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/internal/informers/fixed"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -47,8 +53,8 @@ func newDebugged(t *testing.T) *debugged {
 	w := newWorld(t)
 	d := &debugged{t: t, WithT: NewWithT(t), world: w,
 		clock: &pausingClock{FakeClock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}}
-	client := fake.NewClientset()
-	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+	clientset := fake.NewClientset()
+	clientset.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		d.lists.Add(1)
 		list := &corev1.NodeList{}
 		for _, node := range w.nodes {
@@ -56,7 +62,7 @@ func newDebugged(t *testing.T) *debugged {
 		}
 		return true, list, nil
 	})
-	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	clientset.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		list := &corev1.PodList{}
 		for _, pod := range w.pods {
 			list.Items = append(list.Items, *pod)
@@ -64,10 +70,11 @@ func newDebugged(t *testing.T) *debugged {
 		return true, list, nil
 	})
 	d.Debugger = &Debugger{
-		Client:      client,
+		Client:      clientset,
 		Cache:       w.cache,
 		Queue:       w.queue,
 		WaitingPods: framework.NewWaitingPods(),
+		Devices:     &devices.Managers{}, // without dynamic resource allocation
 		Profiles:    profile.NewStore(),
 		Leading:     &atomic.Bool{},
 		Clock:       d.clock,
@@ -156,6 +163,46 @@ func TestDifferenceIsReportedOnlyIfItLasts(t *testing.T) {
 	d.Expect(d.lists.Load()).To(Equal(int32(2)))
 }
 
+func TestCompareReadsTheClaims(t *testing.T) {
+	d := newDebugged(t)
+	claims, err := fixed.NewSource([]client.Object{newClaim("both"), newClaim("mine")})
+	d.Expect(err).NotTo(HaveOccurred())
+	scope := claims.NewScope()
+	t.Cleanup(scope.Close)
+	d.Devices, err = devices.NewManagers(t.Context(), d.Client, scope)
+	d.Expect(err).NotTo(HaveOccurred())
+	d.Expect(d.Devices.AddEventHandlers(func(fwk.EventResource) toolscache.ResourceEventHandler {
+		return toolscache.ResourceEventHandlerFuncs{}
+	})).To(Succeed())
+	d.Expect(scope.WaitForSync(t.Context())).To(Succeed())
+	d.Eventually(d.Devices.Allocations).Should(HaveLen(2))
+	lists := func(err error) {
+		d.Client.(*fake.Clientset).PrependReactor("list", "resourceclaims",
+			func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &resourcev1.ResourceClaimList{
+					Items: []resourcev1.ResourceClaim{*newClaim("both"), *newClaim("theirs")}}, err
+			})
+	}
+	lists(nil)
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		d.Report(d.logged(t.Context()))
+	}()
+	d.pauses()
+	d.clock.Step(settle)
+	d.Eventually(reported).Should(BeClosed())
+	d.Expect(d.lines("The API server has something else")).To(Equal([]string{
+		`"kind"="DeviceDiffers" "object"="driver/pool/mine" "detail"="claims that have it: 0 in the API server, 1 for plugins"`,
+		`"kind"="DeviceDiffers" "object"="driver/pool/theirs" "detail"="claims that have it: 1 in the API server, 0 for plugins"`,
+	}))
+	forbidden := errors.New("you must not")
+	lists(forbidden)
+	_, err = d.Compare(t.Context())
+	d.Expect(err).To(MatchError(forbidden))
+	d.Expect(err).To(MatchError("listing resource claims: you must not"))
+}
+
 func TestCompareEndsWithItsContext(t *testing.T) {
 	d := newDebugged(t)
 	d.world.nodes["lost"] = newNode("lost")
@@ -224,7 +271,7 @@ func TestReportHasTheStateOfTheScheduler(t *testing.T) {
 		`"pod"={"name"="gated" "namespace"="ns"} "uid"="gated" "node"="n1" "requests"="cpu=100m memory=1Gi"`,
 		`"pod"={"name"="nominated" "namespace"="ns"} "uid"="nominated" "node"="n1" "requests"="cpu=100m memory=1Gi"`,
 	}))
-	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache and queue match the API server"))
+	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache, queue and devices match the API server"))
 }
 
 func TestReportHasTheDifferences(t *testing.T) {
@@ -242,7 +289,7 @@ func TestReportHasTheDifferences(t *testing.T) {
 		`"kind"="PodRedundant" "object"="ns/bound" "detail"="the cache has it on node n1, the API server does not ` +
 			`have it" "uid"="bound"`,
 	}))
-	d.Expect(d.lines("Cache and queue differ from the API server")).To(Equal([]string{`"differences"=1`}))
+	d.Expect(d.lines("Cache, queue or devices differ from the API server")).To(Equal([]string{`"differences"=1`}))
 }
 
 func TestReportIsBounded(t *testing.T) {

@@ -7,7 +7,7 @@
 //
 //	SIGUSR2 --> Report --> dump:     profiles, waiting pods, nodes, queue, nominations      log lines
 //	                   \-> Compare:  the API server's lists --Cluster--\
-//	                                 cache, queue, nominator --State----+--> [Difference]   log lines
+//	                        cache, queue, nominator, devices --State----+--> [Difference]   log lines
 //
 // It works on every replica and never holds up scheduling: it copies cache and queue under locks
 // that it holds for short times, and does everything else afterwards. Its output is bounded, and

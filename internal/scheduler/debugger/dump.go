@@ -156,7 +156,7 @@ func logDifferences(logger klog.Logger, differences []Difference) {
 		fields := []any{"kind", d.Kind, "object", d.Object, "detail", d.Detail}
 		l.write(appendSet(fields, "uid", string(d.UID))...)
 	}
-	logger.Info("Cache and queue differ from the API server", "differences", len(differences))
+	logger.Info("Cache, queue or devices differ from the API server", "differences", len(differences))
 }
 
 func appendSet(fields []any, key, value string) []any {

@@ -16,6 +16,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -28,6 +29,9 @@ type State struct {
 	Nominations []queue.Nomination
 	// Served are the scheduler names that have a profile.
 	Served sets.Set[string]
+	// Devices are those that plugins take for allocated, without those of pods that are being
+	// bound.
+	Devices devices.Allocations
 	// DeferredResizes means that the queue has the pods whose resize is deferred, too.
 	DeferredResizes bool
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -17,6 +18,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
 )
@@ -32,6 +34,9 @@ type world struct {
 	cache *cache.Cache
 	queue *queue.Queue
 	gate  *gate
+	// claimed are the devices of claims of the API server, and taken those of claims that plugins
+	// see.
+	claimed, taken []string
 }
 
 const served = "served"
@@ -117,12 +122,30 @@ func (w *world) cluster() *Cluster {
 	for _, pod := range w.pods {
 		c.AddPod(pod)
 	}
+	c.Devices = allocations(w.claimed)
 	return c
 }
 
 func (w *world) state() *State {
 	return &State{Cache: w.cache.Dump(), Queue: w.queue.Dump(), Nominations: w.queue.Nominator().Dump(),
-		Served: sets.New(served), DeferredResizes: w.queue.DeferredResizes()}
+		Served: sets.New(served), DeferredResizes: w.queue.DeferredResizes(), Devices: allocations(w.taken)}
+}
+
+// allocations returns those of claims that have one device each.
+func allocations(named []string) devices.Allocations {
+	all := devices.Allocations{}
+	for _, name := range named {
+		all.Add(newClaim(name))
+	}
+	return all
+}
+
+// newClaim returns a claim that has a device.
+func newClaim(device string) *resourcev1.ResourceClaim {
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: device}}
+	claim.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+		Results: []resourcev1.DeviceRequestAllocationResult{{Driver: "driver", Pool: "pool", Device: device}}}}
+	return claim
 }
 
 // gate gates pods with scheduling gates. For a pod with the gate "hang", it hangs until it may

@@ -334,6 +334,17 @@ func (w *twin) check(nodes ...string) {
 	if all := w.allocated(); !equality.Semantic.DeepEqual(whole, all) {
 		w.Fatalf("widened again, %v are allocated, want %v", whole, all)
 	}
+	known, err := m.DRA.ResourceClaims().List()
+	if err != nil {
+		w.Fatal(err)
+	}
+	counts := Allocations{}
+	for _, claim := range known {
+		counts.Add(claim)
+	}
+	if got := m.Allocations(); !maps.Equal(got, counts) {
+		w.Fatalf("claims have %v, want %v", got, counts)
+	}
 }
 
 // follower returns a function that checks that ChangedNodes has each node for which something else

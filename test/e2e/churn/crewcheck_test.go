@@ -69,9 +69,9 @@ func (w *world) unsettledCrew(ctx context.Context) (found findings) {
 
 // The outcomes of a member's comparison with the API server, in its log.
 const (
-	equalLine      = `"msg":"Cache and queue match the API server"`
+	equalLine      = `"msg":"Cache, queue and devices match the API server"`
 	differenceLine = `"msg":"The API server has something else"`
-	differentLine  = `"msg":"Cache and queue differ from the API server"`
+	differentLine  = `"msg":"Cache, queue or devices differ from the API server"`
 )
 
 // suspicions lets a member compare itself with the API server, and returns the differences.
