@@ -14,7 +14,7 @@ import (
 
 // awaited returns the victims of a pod's last preemption that the snapshot still has on their
 // nodes. There are none if the pod is no longer nominated for its node, or if one of them could not
-// be evicted. A victim that is back does not count.
+// be evicted and does not end. A victim that is back does not count.
 func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []*corev1.Pod) {
 	if e == nil { // a fork evicts no pods
 		return nil
@@ -28,7 +28,7 @@ func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []
 	for _, v := range p.victims {
 		known := onNode(snapshot, v.pod)
 		switch {
-		case v.state == failed:
+		case v.state == failed && (known == nil || known.DeletionTimestamp == nil):
 			return nil
 		case v.isBack(known): // it may be evicted again
 		// A rejected victim that is there as another object was assumed again.

@@ -5,6 +5,7 @@ package preemption
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -332,6 +333,24 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
 			t.Errorf("%v", status)
 		}
+	})
+	t.Run("waits for a victim that ends although the answer to its deletion was lost", func(t *testing.T) {
+		p := newEnvironment(t)
+		victim := p.running("n1", 1)[0]
+		p.addNode("n1", victim)
+		p.addNode("n2", p.running("n2", 2)...)
+		preemptor := p.pending(10)
+		p.calls.set(func(r *http.Request) error {
+			if deletes(r, victim) {
+				return errors.New("connection reset by peer")
+			}
+			return nil
+		})
+		p.attempt(p.pop(preemptor))
+		p.ended()
+		p.ends(victim, 30)
+		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
+		expectWaits(t, p, preemptor)
 	})
 	t.Run("preempts again if its victim left and runs again before the API server answers", func(t *testing.T) {
 		p := newEnvironment(t)
