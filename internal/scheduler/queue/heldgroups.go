@@ -21,7 +21,7 @@ const groupPatience = 30 * time.Second
 // A group that was complete at one time does with the pods that are ready; see Registry.Excuse. A
 // tree does without groups of which no pod is there any more; see Registry.ExcuseAbsent. The pods
 // of the others give up the nodes that they are nominated for: their group may stay incomplete for
-// ever. TendHeldGroups returns these pods, whose status names a node that they do not hold any
+// ever. That of a pod that waits until its victims are evicted will not. TendHeldGroups returns these pods, whose status names a node that they do not hold any
 // more.
 func (q *Queue) TendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 	ended = q.tendHeldGroups(logger)
@@ -44,6 +44,8 @@ func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 		case m.held == 0 && known:
 			q.holding.Delete(m)
 		case m.tendAt.After(now):
+		case known && m.hasGatedLocked():
+			m.tendAt = now.Add(groupPatience)
 		case m.held > 0 && (q.groups.Excuse(m.Key, m.ready, m.readyPods()) || q.excuseAbsentLocked(m)):
 			q.openGateLocked(logger, m)
 		default:
@@ -52,6 +54,16 @@ func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 		}
 	}
 	return ended
+}
+
+// hasGatedLocked reports whether an Ungater gates a pod of a group.
+func (m *members) hasGatedLocked() bool {
+	for e := range m.entries {
+		if e.staysGatedLocked() {
+			return true
+		}
+	}
+	return false
 }
 
 // readyPods returns the pods of a group that are ready.

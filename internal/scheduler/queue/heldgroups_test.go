@@ -89,6 +89,32 @@ func TestAnIncompleteGroupGivesUpItsNominatedNodes(t *testing.T) {
 	}
 }
 
+// TestAGroupKeepsItsNominatedNodesWhileItsVictimsAreEvicted has a pod whose victims take longer to
+// evict than groups wait for others.
+func TestAGroupKeepsItsNominatedNodesWhileItsVictimsAreEvicted(t *testing.T) {
+	evictor := &ungater{newDoor("A", nil)}
+	f, _ := withGroups(t, preEnqueueOf(evictor))
+	_, a, b := f.nominateGroup()
+	evictor.status = refusal
+	evictor.answer = func(pod *corev1.Pod) *fwk.Status {
+		if pod.Name == "a" {
+			return evictor.status
+		}
+		return nil
+	}
+	f.tryAll()
+	f.Expect([]Place{f.place(a), f.place(b)}).To(Equal([]Place{Gated, Gated}))
+	for range 3 {
+		f.clock.Step(groupPatience)
+		f.Expect(f.TendHeldGroups(logger)).To(BeEmpty())
+	}
+	f.Expect(f.nominator.NodeOf(b.UID)).To(Equal("n-b"))
+	evictor.status = nil
+	f.Ungate(logger, a.UID, "A")
+	_, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b"))
+}
+
 // TestAReplacementWaitsForNobodyForEver has a group of which one pod has succeeded, which nobody
 // counts, when another one fails and is replaced.
 func TestAReplacementWaitsForNobodyForEver(t *testing.T) {
