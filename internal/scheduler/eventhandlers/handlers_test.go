@@ -5,6 +5,7 @@ package eventhandlers
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -262,6 +263,40 @@ func helpsIfItHadANode(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.Queuein
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
+}
+
+// TestAPodThatRunsAgainWakesThoseThatWaitForItsEnd has a pod whose deletion is undone, as when etcd
+// is restored from a backup. A pod that is nominated for its node must preempt again, though no
+// plugin waits for that.
+func TestAPodThatRunsAgainWakesThoseThatWaitForItsEnd(t *testing.T) {
+	s := listening(t)
+	runs, ends := podAt("runs", "2", "n1"), podAt("runs", "3", "n1")
+	ends.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	s.podAdded(runs)
+	hints := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Other"}}}
+	s.queue.Reconfigure(logr.Discard(),
+		&queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hints}}}, nil)
+	for uid, node := range map[types.UID]string{"nominated": "n1", "elsewhere": "n2", "waits": ""} {
+		pod := podAt(uid, "1", "")
+		pod.Name, pod.Status.NominatedNodeName = string(uid), node
+		s.podAdded(pod)
+		popped := s.queue.Pop(logr.Discard()).Pod
+		popped.UnschedulablePlugins = sets.New("Rejector")
+		if _, err := s.queue.Requeue(logr.Discard(), popped, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(when string, nominated queue.Place) {
+		t.Helper()
+		want := []queue.Place{nominated, queue.Unschedulable, queue.Unschedulable}
+		if got := s.places("nominated", "elsewhere", "waits"); !slices.Equal(got, want) {
+			t.Errorf("%s: pods are %v, want %v", when, got, want)
+		}
+	}
+	s.podUpdated(runs, ends)
+	expect("it ends", queue.Unschedulable)
+	s.podUpdated(ends, podAt("runs", "2", "n1"))
+	expect("it runs again", queue.Active)
 }
 
 func TestEndsOfNominations(t *testing.T) {

@@ -24,7 +24,7 @@ func TestAPodThatTerminatesDoesNotCountInItsGroup(t *testing.T) {
 	h.groups = podgroup.NewRegistry()
 	h.queue = queue.New(queue.Config{Groups: h.groups})
 	key := podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: "default", Name: "gang"}
-	h.groups.SetGroup(podgroup.Group{Key: key, MinMember: 3})
+	h.groups.SetGroup(podgroup.Group{Key: key, MinMember: 3, Topology: podgroup.Topology{Required: "rack"}})
 	member := func(uid types.UID, terminates bool) *corev1.Pod {
 		pod := podAt(uid, "1", "n1")
 		objects.MemberOf("gang")(pod)
@@ -58,6 +58,15 @@ func TestAPodThatTerminatesDoesNotCountInItsGroup(t *testing.T) {
 	expect("another is assumed", 1)
 	h.podAdded(member("e", true))
 	expect("it terminates when it is confirmed", 2)
+	h.podUpdated(member("e", true), member("e", false))
+	expect("its deletion was undone, as when etcd was restored", 1)
+	elsewhere := member("e", false)
+	elsewhere.Spec.NodeName = "n2"
+	h.podUpdated(member("e", false), elsewhere)
+	expect("it is on another node", 1)
+	if _, on, _ := h.groups.Get(key); !on.Equal(sets.New("n1", "n2")) {
+		t.Errorf("the group is on %v", on)
+	}
 }
 
 // TestAGroupThatReplacesAnotherOne has a group that was deleted and created again while a watch was

@@ -99,10 +99,16 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 	if err := h.cache.UpdatePod(logger, oldPod, newPod); err != nil {
 		utilruntime.HandleErrorWithLogger(logger, err, "Updating a pod in the cache failed", "pod", klog.KObj(newPod))
 	}
-	terminates := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
-	if terminates || podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
+	// The deletion of a pod cannot be undone, nor can the pod get another node, unless etcd is
+	// restored from a backup.
+	ended, ends := oldPod.DeletionTimestamp != nil, newPod.DeletionTimestamp != nil
+	if ends != ended || oldPod.Spec.NodeName != newPod.Spec.NodeName ||
+		podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
 		h.groupMemberGone(oldPod)
 		h.groupMemberAssigned(newPod)
+	}
+	if ended && !ends { // those that are nominated for its node wait for its end in vain
+		h.observed(start, schedframework.EventAssignedPodDelete, oldPod, nil)
 	}
 	h.resizeUpdated(oldPod, newPod)
 	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod, false)
