@@ -232,7 +232,7 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
 	if status.Code() == fwk.Error {
-		b.keepDevices(ctx, pod)
+		b.readDevices(ctx, pod)
 	}
 	b.Groups.Undo(pod)
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)

@@ -138,14 +138,18 @@ func (b *Binder) assume(ctx context.Context, seen, claim *resourcev1.ResourceCla
 	}
 }
 
-// keepDevices makes plugins see the devices of a pod as taken if the API server has stored that,
-// although PreBind failed: the answer may have been lost. Otherwise Unreserve would make the
-// devices free for the next pod before informers see the allocation. Like verify, it tries until
-// there is an answer, or ctx ends; meanwhile the allocation is pending, so nobody else gets the
-// devices.
-func (b *Binder) keepDevices(ctx context.Context, pod *corev1.Pod) {
+// readDevices makes plugins see which devices the claims of a pod have after PreBind failed, if
+// they may see something else. Like verify, it tries until there is an answer, or ctx ends.
+//
+// The API server may have stored an allocation although the answer got lost. Otherwise Unreserve
+// would make the devices free for the next pod before informers see the allocation. Until it is
+// read, the allocation is pending, so nobody else gets the devices. And etcd may have lost an
+// allocation before informers saw it: the API server then refuses to reserve the claim, each time.
+func (b *Binder) readDevices(ctx context.Context, pod *corev1.Pod) {
 	allocated := func(claim *resourcev1.ResourceClaim) bool { return claim.Status.Allocation != nil }
-	b.readClaims(ctx, pod, func(seen *resourcev1.ResourceClaim) bool { return !allocated(seen) }, allocated)
+	b.readClaims(ctx, pod, func(seen *resourcev1.ResourceClaim) bool {
+		return !allocated(seen) || !resourceclaim.IsReservedForPod(pod, seen, true)
+	}, func(seen, now *resourcev1.ResourceClaim) bool { return allocated(now) != allocated(seen) })
 }
 
 // endReservations makes plugins see that claims are not reserved for a pod any more once Unreserve
@@ -153,12 +157,13 @@ func (b *Binder) keepDevices(ctx context.Context, pod *corev1.Pod) {
 // and the pod would be bound without.
 func (b *Binder) endReservations(ctx context.Context, pod *corev1.Pod) {
 	reserved := func(claim *resourcev1.ResourceClaim) bool { return resourceclaim.IsReservedForPod(pod, claim, false) }
-	b.readClaims(ctx, pod, reserved, func(now *resourcev1.ResourceClaim) bool { return !reserved(now) })
+	b.readClaims(ctx, pod, reserved, func(_, now *resourcev1.ResourceClaim) bool { return !reserved(now) })
 }
 
 // readClaims reads the claims of a pod that may be outdated as plugins see them, and makes plugins
-// see those that news accepts.
-func (b *Binder) readClaims(ctx context.Context, pod *corev1.Pod, outdated, news func(*resourcev1.ResourceClaim) bool) {
+// see those that are news.
+func (b *Binder) readClaims(ctx context.Context, pod *corev1.Pod, outdated func(seen *resourcev1.ResourceClaim) bool,
+	news func(seen, now *resourcev1.ResourceClaim) bool) {
 	if b.Claims == nil || len(pod.Spec.ResourceClaims) == 0 {
 		return
 	}
@@ -171,7 +176,7 @@ func (b *Binder) readClaims(ctx context.Context, pod *corev1.Pod, outdated, news
 			return b.Client.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 		}
 		now, err := readUntilAnswered(ctx, klog.KObj(pod), read)
-		if err != nil || now.UID != claim.UID || !news(now) {
+		if err != nil || now.UID != claim.UID || !news(claim, now) {
 			continue
 		}
 		b.assume(ctx, claim, now)

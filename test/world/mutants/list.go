@@ -266,7 +266,7 @@ var mutants = []mutant{
 	{
 		name: "devices are free for others once the answer to their allocation got lost",
 		file: "internal/scheduler/binding/binding.go",
-		before: `		b.keepDevices(ctx, pod)
+		before: `		b.readDevices(ctx, pod)
 `,
 		after: ``,
 	},
