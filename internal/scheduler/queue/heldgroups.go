@@ -21,8 +21,10 @@ const groupPatience = 30 * time.Second
 // A group that was complete at one time does with the pods that are ready; see Registry.Excuse. A
 // tree does without groups of which no pod is there any more; see Registry.ExcuseAbsent. The pods
 // of the others give up the nodes that they are nominated for: their group may stay incomplete for
-// ever. That of a pod that waits until its victims are evicted will not. TendHeldGroups returns these pods, whose status names a node that they do not hold any
-// more.
+// ever. Groups with a pod that an Ungater gates are left alone: the victims of that pod are being
+// evicted.
+//
+// TendHeldGroups returns the pods that give up their nodes, whose status still names them.
 func (q *Queue) TendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 	ended = q.tendHeldGroups(logger)
 	for _, pod := range ended {
