@@ -138,13 +138,13 @@ func (b *Binder) assume(ctx context.Context, seen, claim *resourcev1.ResourceCla
 	}
 }
 
-// readDevices makes plugins see which devices the claims of a pod have after PreBind failed, if
-// they may see something else. Like verify, it tries until there is an answer, or ctx ends.
+// readDevices makes plugins see which devices the claims of a pod have after an error, if they may
+// see something else. Like verify, it tries until there is an answer, or ctx ends.
 //
-// The API server may have stored an allocation although the answer got lost. Otherwise Unreserve
-// would make the devices free for the next pod before informers see the allocation. Until it is
-// read, the allocation is pending, so nobody else gets the devices. And etcd may have lost an
-// allocation before informers saw it: the API server then refuses to reserve the claim, each time.
+// The API server may have stored an allocation although the answer got lost. If plugins did not see
+// it, Unreserve would make the devices free for the next pod. Until the claim is read, the
+// allocation is pending, so nobody else gets the devices. Also, etcd may have lost an allocation
+// before informers saw it. The API server then refuses each reservation of the claim.
 func (b *Binder) readDevices(ctx context.Context, pod *corev1.Pod) {
 	allocated := func(claim *resourcev1.ResourceClaim) bool { return claim.Status.Allocation != nil }
 	b.readClaims(ctx, pod, func(seen *resourcev1.ResourceClaim) bool {

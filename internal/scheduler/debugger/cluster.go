@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -114,10 +115,12 @@ func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, err
 	return cluster, nil
 }
 
-// readClaims lists all claims for devices, and keeps only what they have.
+// readClaims lists all claims for devices, and keeps only what they have. There are none if the API
+// server does not serve them.
 func (c *Cluster) readClaims(ctx context.Context, client clientset.Interface) error {
 	c.Devices = devices.Allocations{}
-	if err := list(ctx, client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List, "", c.Devices.Add); err != nil {
+	err := list(ctx, client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List, "", c.Devices.Add)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("listing resource claims: %w", err)
 	}
 	return nil

@@ -57,7 +57,8 @@ const (
 	NominationRedundant Kind = "NominationRedundant"
 
 	// DeviceDiffers: plugins take a device, or a share of one, for free although a claim has it, or
-	// the other way around, or count other claims than there are.
+	// the other way around, or count more or fewer claims than have it. Consumed capacity is not
+	// compared.
 	DeviceDiffers Kind = "DeviceDiffers"
 )
 

@@ -111,6 +111,7 @@ func (d *Debugger) compareOnce(ctx context.Context) ([]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
+	state.Devices = d.Devices.Allocations()
 	return Compare(cluster, state), nil
 }
 
@@ -128,7 +129,7 @@ func lasting(before, after []Difference) []Difference {
 // error.
 func (d *Debugger) state(ctx context.Context) (*State, error) {
 	state := &State{Cache: d.Cache.Dump(), Served: sets.New[string](),
-		DeferredResizes: d.Queue.DeferredResizes(), Devices: d.Devices.Allocations()}
+		DeferredResizes: d.Queue.DeferredResizes()}
 	for p := range d.Profiles.Current().All() {
 		state.Served.Insert(p.SchedulerName())
 	}

@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -201,6 +202,9 @@ func TestCompareReadsTheClaims(t *testing.T) {
 	_, err = d.Compare(t.Context())
 	d.Expect(err).To(MatchError(forbidden))
 	d.Expect(err).To(MatchError("listing resource claims: you must not"))
+	lists(apierrors.NewNotFound(resourcev1.Resource("resourceclaims"), "")) // they are not served
+	d.Expect(d.compareOnce(t.Context())).To(ConsistOf(HaveField("Object", "driver/pool/both"),
+		HaveField("Object", "driver/pool/mine")))
 }
 
 func TestCompareEndsWithItsContext(t *testing.T) {

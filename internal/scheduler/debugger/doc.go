@@ -9,9 +9,9 @@
 //	                   \-> Compare:  the API server's lists --Cluster--\
 //	                        cache, queue, nominator, devices --State----+--> [Difference]   log lines
 //
-// It works on every replica and never holds up scheduling: it copies cache and queue under locks
-// that it holds for short times, and does everything else afterwards. Its output is bounded, and
-// its lines are short enough not to hold up others that log.
+// It works on every replica and never holds up scheduling: it copies cache, queue and devices under
+// locks that it holds for short times, and does everything else afterwards. Its output is bounded,
+// and its lines are short enough not to hold up others that log.
 //
 // kube-scheduler compares its cache with its own informers, so that it misses the changes that the
 // informers missed. This package lists from the API server itself, in pages that it reduces to a

@@ -29,8 +29,7 @@ type State struct {
 	Nominations []queue.Nomination
 	// Served are the scheduler names that have a profile.
 	Served sets.Set[string]
-	// Devices are those that plugins take for allocated, without those of pods that are being
-	// bound.
+	// Devices are those that plugins take for allocated, without pending allocations.
 	Devices devices.Allocations
 	// DeferredResizes means that the queue has the pods whose resize is deferred, too.
 	DeferredResizes bool

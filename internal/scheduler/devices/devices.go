@@ -130,7 +130,7 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 		"ResourceClaim", "", nil)
 	options := tracker.Options{
 		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
-		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
+		EnableConsumableCapacity: consumesCapacity(),
 		SliceInformer:            inOrderSlices{resources.ResourceSlices(), &m.order},
 		KubeClient:               client,
 	}

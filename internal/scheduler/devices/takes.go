@@ -18,13 +18,18 @@ type take struct {
 	capacity []structured.DeviceConsumedCapacity
 }
 
-// takes returns what a claim takes of each pool. Devices that are allocated for administrative
+// takes returns what a claim takes of each pool; see takesOf.
+func (x *index) takes(claim *resourcev1.ResourceClaim) map[poolKey]*take {
+	return takesOf(claim, x.consumable)
+}
+
+// takesOf returns what a claim takes of each pool. Devices that are allocated for administrative
 // access (KEP-5018) are free for others. It returns nothing for a claim without an allocation, or
 // without a claim.
 //
 // The rules are those of foreachAllocatedDevice in
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go.
-func (x *index) takes(claim *resourcev1.ResourceClaim) map[poolKey]*take {
+func takesOf(claim *resourcev1.ResourceClaim, consumable bool) map[poolKey]*take {
 	if claim == nil || claim.Status.Allocation == nil {
 		return nil
 	}
@@ -41,7 +46,7 @@ func (x *index) takes(claim *resourcev1.ResourceClaim) map[poolKey]*take {
 			taken[key] = t
 		}
 		device := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
-		if !x.consumable || result.ShareID == nil {
+		if !consumable || result.ShareID == nil {
 			t.devices = append(t.devices, device)
 			continue
 		}

@@ -295,8 +295,15 @@ func TestAPodThatRunsAgainWakesThoseThatWaitForItsEnd(t *testing.T) {
 	}
 	s.podUpdated(runs, ends)
 	expect("it ends", queue.Unschedulable)
-	s.podUpdated(ends, podAt("runs", "2", "n1"))
+	s.podUpdated(ends, runs)
 	expect("it runs again", queue.Active)
+	popped := s.queue.Pop(logr.Discard()).Pod
+	popped.UnschedulablePlugins = sets.New("Rejector")
+	if _, err := s.queue.Requeue(logr.Discard(), popped, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.podUpdated(runs, podAt("runs", "4", "n3"))
+	expect("it runs on another node", queue.Active)
 }
 
 func TestEndsOfNominations(t *testing.T) {

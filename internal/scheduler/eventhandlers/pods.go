@@ -101,14 +101,21 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 	}
 	// The deletion of a pod cannot be undone, nor can the pod get another node, unless etcd is
 	// restored from a backup.
+	moved := oldPod.Spec.NodeName != newPod.Spec.NodeName
 	ended, ends := oldPod.DeletionTimestamp != nil, newPod.DeletionTimestamp != nil
-	if ends != ended || oldPod.Spec.NodeName != newPod.Spec.NodeName ||
-		podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
+	switch {
+	case ends != ended, podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod):
 		h.groupMemberGone(oldPod)
 		h.groupMemberAssigned(newPod)
+	case moved:
+		h.groupMemberAssigned(newPod)
 	}
-	if ended && !ends { // those that are nominated for its node wait for its end in vain
+	if moved || ended && !ends {
+		// Pods that are nominated for its node wait for it to end, which it no longer does there.
 		h.observed(start, schedframework.EventAssignedPodDelete, oldPod, nil)
+	}
+	if moved {
+		h.observed(start, schedframework.EventAssignedPodAdd, nil, newPod)
 	}
 	h.resizeUpdated(oldPod, newPod)
 	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod, false)

@@ -25,11 +25,12 @@ import (
 // maxMessage bounds the message of a condition, in bytes. The API server accepts 32 KiB.
 const maxMessage = 8 << 10
 
-// config writes four conditions at a time, and gives up after a few seconds. What a group got last
-// matters only until informers should have it: etcd may have been restored from a backup since.
+// config writes four conditions at a time, and gives up after a few seconds. A condition is
+// compared with the one that informers have once they should have it: etcd may have been restored
+// from a backup since.
 var config = latest.Config{
 	What: "conditions of PodGroups", Workers: 4, Attempts: 5, FirstRetry: 200 * time.Millisecond,
-	LastRetry: 10 * time.Second, Recent: 30 * time.Second,
+	LastRetry: 10 * time.Second, Recent: 5 * time.Second,
 }
 
 // reasonScheduled is the reason of the condition of a group that is scheduled. The API has no
@@ -134,24 +135,18 @@ func (t target) Write(ctx context.Context, g group, condition, last metav1.Condi
 		return nil, nil
 	}
 	condition.Type = api.Condition // the API server may have been upgraded
-	known, err := podgroup.ReadKubernetes(found)
-	if err != nil {
-		return nil, err
+	current := &last
+	if last.Type == "" {
+		known, err := podgroup.ReadKubernetes(found)
+		if err != nil {
+			return nil, err
+		}
+		current = meta.FindStatusCondition(known.Status.Conditions, api.Condition)
 	}
-	seen := meta.FindStatusCondition(known.Status.Conditions, api.Condition)
-	current := seen
-	if last.Type != "" {
-		current = &last
-	}
-	next, changed := follow(current, condition)
-	if !changed && condition.Status == metav1.ConditionTrue {
-		// etcd may have lost the last one, and nothing else will write it.
-		_, changed = follow(seen, next)
-	}
+	condition, changed := follow(current, condition)
 	if !changed {
 		return nil, nil
 	}
-	condition = next
 	condition.LastTransitionTime = metav1.Now()
 	if current != nil && current.Status == condition.Status {
 		condition.LastTransitionTime = current.LastTransitionTime

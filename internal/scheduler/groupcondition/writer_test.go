@@ -146,17 +146,13 @@ func TestTheConditionOfAGroup(t *testing.T) {
 				next()
 				w.Unschedulable(train, "no room for more")
 				w.Scheduled(train)
-				patches := 3
-				if !informed {
-					patches++ // etcd may have lost it
-				}
-				w.expect("further pods do not fit", metav1.ConditionTrue, "Scheduled", "", patches)
+				w.expect("further pods do not fit", metav1.ConditionTrue, "Scheduled", "", 3)
 				next()
 				w.Incomplete(train, "1 of 2 pods are bound")
-				w.expect("it has lost a pod", metav1.ConditionTrue, "Scheduled", "1 of 2 pods are bound", patches+1)
+				w.expect("it has lost a pod", metav1.ConditionTrue, "Scheduled", "1 of 2 pods are bound", 4)
 				next()
 				w.Scheduled(train)
-				w.expect("it is complete", metav1.ConditionTrue, "Scheduled", "", patches+2)
+				w.expect("it is complete", metav1.ConditionTrue, "Scheduled", "", 5)
 			})
 		})
 	}
@@ -243,19 +239,6 @@ func TestAConditionThatIsGoneIsWrittenAgain(t *testing.T) {
 		<-time.After(config.Recent + time.Second)
 		w.Unschedulable(train, "no room")
 		w.expect("it still does not fit", metav1.ConditionFalse, "Unschedulable", "no room", 2)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		defer w.Close(w.ctx)
-		w.Scheduled(train)
-		w.expect("it fits", metav1.ConditionTrue, "Scheduled", "", 1)
-		w.catchUp()
-		w.Scheduled(train)
-		w.expect("it still does", metav1.ConditionTrue, "Scheduled", "", 1)
-		w.stored.Status.Conditions = nil
-		w.catchUp()
-		w.Scheduled(train)
-		w.expect("it fits again", metav1.ConditionTrue, "Scheduled", "", 2)
 	})
 }
 

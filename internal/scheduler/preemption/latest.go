@@ -28,7 +28,7 @@ func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []
 	for _, v := range p.victims {
 		known := onNode(snapshot, v.pod)
 		switch {
-		case v.state == failed && (known == nil || known.DeletionTimestamp == nil):
+		case v.state == failed && known != nil && known.DeletionTimestamp == nil:
 			return nil
 		case v.isBack(known): // it may be evicted again
 		// A rejected victim that is there as another object was assumed again.

@@ -334,22 +334,27 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 			t.Errorf("%v", status)
 		}
 	})
-	t.Run("waits for a victim that ends although the answer to its deletion was lost", func(t *testing.T) {
+	t.Run("waits for victims that end although the answer to the deletion of one was lost", func(t *testing.T) {
 		p := newEnvironment(t)
-		victim := p.running("n1", 1)[0]
-		p.addNode("n1", victim)
-		p.addNode("n2", p.running("n2", 2)...)
+		victims := p.running("n1", 2)
+		p.addNode("n1", victims...)
+		p.addNode("n2", p.running("n2", 3)...)
 		preemptor := p.pending(10)
+		lost := victims[0]
 		p.calls.set(func(r *http.Request) error {
-			if deletes(r, victim) {
+			if deletes(r, lost) {
 				return errors.New("connection reset by peer")
 			}
 			return nil
 		})
 		p.attempt(p.pop(preemptor))
 		p.ended()
-		p.ends(victim, 30)
+		for _, victim := range victims {
+			p.ends(victim, 30)
+		}
 		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
+		expectWaits(t, p, preemptor)
+		p.gone(lost)
 		expectWaits(t, p, preemptor)
 	})
 	t.Run("preempts again if its victim left and runs again before the API server answers", func(t *testing.T) {

@@ -34,8 +34,8 @@ type victim struct {
 const lostAfter = 2 * time.Minute
 
 // isBack notes what is known of a victim, nil if it is gone. It reports whether the pod runs again
-// although its deletion was accepted, as when etcd was restored from a backup: the deletion was
-// known, perhaps before the API server answered, or should be by now.
+// although its deletion was accepted, as when etcd was restored from a backup: informers have
+// reported the deletion, perhaps before the API server answered, or should have by now.
 func (v *victim) isBack(known *corev1.Pod) bool {
 	leaves := known == nil || known.DeletionTimestamp != nil
 	v.left = v.left || leaves

@@ -21,8 +21,8 @@ const groupPatience = 30 * time.Second
 // A group that was complete at one time does with the pods that are ready; see Registry.Excuse. A
 // tree does without groups of which no pod is there any more; see Registry.ExcuseAbsent. The pods
 // of the others give up the nodes that they are nominated for: their group may stay incomplete for
-// ever. Groups with a pod that an Ungater gates are left alone: the victims of that pod are being
-// evicted.
+// ever. Groups and trees with a pod that an Ungater gates are left alone: the victims of that pod
+// are being evicted.
 //
 // TendHeldGroups returns the pods that give up their nodes, whose status still names them.
 func (q *Queue) TendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
@@ -46,7 +46,7 @@ func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 		case m.held == 0 && known:
 			q.holding.Delete(m)
 		case m.tendAt.After(now):
-		case known && m.hasGatedLocked():
+		case known && q.hasGatedLocked(m):
 			m.tendAt = now.Add(groupPatience)
 		case m.held > 0 && (q.groups.Excuse(m.Key, m.ready, m.readyPods()) || q.excuseAbsentLocked(m)):
 			q.openGateLocked(logger, m)
@@ -58,11 +58,16 @@ func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 	return ended
 }
 
-// hasGatedLocked reports whether an Ungater gates a pod of a group.
-func (m *members) hasGatedLocked() bool {
-	for e := range m.entries {
-		if e.staysGatedLocked() {
-			return true
+// hasGatedLocked reports whether an Ungater gates a pod of a group, or of another one of its tree.
+func (q *Queue) hasGatedLocked(of *members) bool {
+	for m := range q.membersOfUnitLocked(of.Key) {
+		if m.schedulerName != of.schedulerName {
+			continue
+		}
+		for e := range m.entries {
+			if e.staysGatedLocked() {
+				return true
+			}
 		}
 	}
 	return false

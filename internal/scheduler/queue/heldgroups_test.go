@@ -92,27 +92,56 @@ func TestAnIncompleteGroupGivesUpItsNominatedNodes(t *testing.T) {
 // TestAGroupKeepsItsNominatedNodesWhileItsVictimsAreEvicted has a pod whose victims take longer to
 // evict than groups wait for others.
 func TestAGroupKeepsItsNominatedNodesWhileItsVictimsAreEvicted(t *testing.T) {
-	evictor := &ungater{newDoor("A", nil)}
-	f, _ := withGroups(t, preEnqueueOf(evictor))
-	_, a, b := f.nominateGroup()
-	evictor.status = refusal
-	evictor.answer = func(pod *corev1.Pod) *fwk.Status {
-		if pod.Name == "a" {
-			return evictor.status
-		}
-		return nil
+	for name, tree := range map[string]bool{"of one group": false, "of a tree": true} {
+		t.Run(name, func(t *testing.T) {
+			evictor := &ungater{newDoor("A", nil)}
+			f, _ := withGroups(t, preEnqueueOf(evictor))
+			w := &groupWorld{fixture: f}
+			groupOfB := "g"
+			if tree {
+				w.serveTrees()
+				groupOfB = "h"
+				root := podgroup.CompositeGroup{Key: podgroup.CompositeKey(newPod("").Namespace, "root"), MinGroups: 2}
+				w.TreeChanged(logger, w.groups.SetComposite(root))
+				for _, group := range []string{"g", "h"} {
+					w.groups.SetGroup(podgroup.Group{Key: w.keyOf(group), MinMember: 1, Parent: "root"})
+				}
+			} else {
+				w.setGroup("g", 2)
+			}
+			a, b := newPod("a", w.inGroup("g")), newPod("b", w.inGroup(groupOfB))
+			f.Add(logger, a)
+			f.Add(logger, b)
+			popped, _ := f.popGroup()
+			for _, info := range append(popped.Group.Others, popped.Pod) {
+				info.UnschedulablePlugins.Insert("A")
+				_, err := f.Requeue(logger, info, nominateTo("n-"+info.Pod.Name))
+				f.Expect(err).NotTo(HaveOccurred())
+			}
+			evictor.status = refusal
+			evictor.answer = func(pod *corev1.Pod) *fwk.Status {
+				if pod.Name == "a" {
+					return evictor.status
+				}
+				return nil
+			}
+			f.tryAll()
+			f.Expect([]Place{f.place(a), f.place(b)}).To(Equal([]Place{Gated, Gated}))
+			for range 3 {
+				f.clock.Step(groupPatience)
+				f.Expect(f.TendHeldGroups(logger)).To(BeEmpty())
+			}
+			f.Expect(f.nominator.NodeOf(b.UID)).To(Equal("n-b"))
+			evictor.status = nil
+			f.Ungate(logger, a.UID, "A")
+			f.Expect(f.place(a)).To(Or(Equal(Active), Equal(Backoff)))
+			f.Delete(logger, a)
+			f.Done("single")
+			f.tryAll()
+			f.clock.Step(groupPatience)
+			f.Expect(f.TendHeldGroups(logger)).To(HaveLen(1), "nothing is being evicted any more")
+		})
 	}
-	f.tryAll()
-	f.Expect([]Place{f.place(a), f.place(b)}).To(Equal([]Place{Gated, Gated}))
-	for range 3 {
-		f.clock.Step(groupPatience)
-		f.Expect(f.TendHeldGroups(logger)).To(BeEmpty())
-	}
-	f.Expect(f.nominator.NodeOf(b.UID)).To(Equal("n-b"))
-	evictor.status = nil
-	f.Ungate(logger, a.UID, "A")
-	_, names := f.popGroup()
-	f.Expect(names).To(ConsistOf("a", "b"))
 }
 
 // TestAReplacementWaitsForNobodyForEver has a group of which one pod has succeeded, which nobody
