@@ -23,7 +23,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"replacements": (*World).replaceReplicas,
 	"stalls":       (*World).stallReplica,
 	"outages":      (*World).endConnections,
-	"restores":     (*World).restoreEtcd,
+	"restores":     (*World).restore,
 	"compact":      (*World).compact,
 	"budgets":      (*World).changeBudgets,
 	"devices":      (*World).changeDevices,

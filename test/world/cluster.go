@@ -79,6 +79,8 @@ type cluster struct {
 	// moved is when nodes have come or changed their zones, by their names, and doomed when claims
 	// for volumes were deleted.
 	moved, doomed map[string]time.Time
+	// allocatedAt has the revisions at which claims were allocated last.
+	allocatedAt map[types.UID]int64
 }
 
 // informed returns the objects that a scheduler knows.
@@ -126,7 +128,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		shrunk:         map[string]time.Time{},
 		filled:         map[string]time.Time{}, foreign: map[types.UID]bool{},
 		resized: map[types.UID]time.Time{}, again: map[types.UID]bool{},
-		moved: map[string]time.Time{}, doomed: map[string]time.Time{},
+		moved: map[string]time.Time{}, doomed: map[string]time.Time{}, allocatedAt: map[types.UID]int64{},
 		gangs: newGangs(),
 	}
 	c.kinds = []kind{

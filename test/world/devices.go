@@ -163,9 +163,14 @@ func (w *World) claimChanged(before, after *resourcev1.ResourceClaim) {
 	if after == nil {
 		return
 	}
-	if after.Status.Allocation != nil && (before == nil || before.Status.Allocation == nil) {
+	switch {
+	case after.Status.Allocation == nil:
+	case before == nil || before.Status.Allocation == nil:
 		w.counts["claims allocated"]++
 		w.checkAllocation(after)
+		w.cluster.allocatedAt[after.UID] = w.cluster.revision
+	case len(after.Status.ReservedFor) == 0 && len(before.Status.ReservedFor) > 0:
+		w.restoreIfAimed(aimBeforeAllocation, w.cluster.allocatedAt[after.UID]-1)
 	}
 	w.syncClaimLater(after)
 }

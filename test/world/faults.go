@@ -123,7 +123,8 @@ func (w *World) strikes(f fault, x *exchange) bool {
 		return false
 	}
 	w.counts["fault: "+key]++
-	if slices.Contains(writes, x.message()) && (f == faultLate || f == faultKilled || f == faultTwice) {
+	if strings.Contains(x.req.URL.Path, "/resourceclaims/") && slices.Contains(writes, x.message()) &&
+		(f == faultLate || f == faultKilled || f == faultTwice) {
 		w.uncertain = time.Now()
 	}
 	w.disturb(x)

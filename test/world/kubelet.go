@@ -57,22 +57,31 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	if after.DeletionTimestamp != nil &&
 		(before == nil || before.UID != after.UID || before.DeletionTimestamp == nil) {
 		w.endPodLater(after)
+		if after.Spec.NodeName != "" {
+			w.restoreIfAimed(aimBeforeDeletion, w.cluster.revision-1)
+		}
 	}
 }
 
 // endPodLater removes a pod that is being deleted, as its kubelet does, which tries until it is
-// gone.
+// gone, unless a restore of etcd undoes the deletion: then the pod runs on.
 func (w *World) endPodLater(pod *corev1.Pod) {
 	delay := w.kubeletDelay()
 	if w.kubelets.IntN(6) == 0 { // it takes its time to end
 		delay += time.Duration(w.kubelets.Int64N(int64(30 * time.Second)))
 	}
+	ends := func() bool {
+		now := w.cluster.pods["/registry/pods/"+pod.Namespace+"/"+pod.Name]
+		return now != nil && now.UID == pod.UID && now.DeletionTimestamp != nil
+	}
 	w.after(delay, func() {
+		if !ends() {
+			return
+		}
 		w.must(w.cluster.objects.Delete(w.ctx, pod, client.GracePeriodSeconds(0),
 			client.Preconditions{UID: &pod.UID}))
 		w.after(w.kubeletDelay(), func() {
-			now := w.cluster.pods["/registry/pods/"+pod.Namespace+"/"+pod.Name]
-			if now != nil && now.UID == pod.UID && now.DeletionTimestamp != nil {
+			if ends() {
 				w.counts["kubelets that try again"]++
 				w.endPodLater(pod)
 			}

@@ -82,6 +82,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	if i < 0 {
 		if pod.CreationTimestamp.Time.Before(w.restored) {
 			w.counts["condition lost by a restore"]++ // livesched writes it again at its next attempt
+			w.checkFitsNowhere(judge, pod)
 			return
 		}
 		w.fail("pod %s has no node, and no condition that says why%s", pod.Name, w.queued(pod))
@@ -91,6 +92,7 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	w.log.add("pod %s is pending: %s: %s", pod.Name, condition.Reason, condition.Message)
 	if w.overwritten[statusPath(pod)] {
 		w.counts["condition that was overwritten"]++
+		w.checkFitsNowhere(judge, pod)
 		return
 	}
 	gated := condition.Reason == corev1.PodReasonSchedulingGated
@@ -132,6 +134,17 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.counts["nominated in vain"]++
 	default:
 		w.checkNoHelp(pod, condition.Message, decision)
+	}
+}
+
+// checkFitsNowhere checks that kube-scheduler finds no node for a pending pod whose condition does not
+// say why it is pending.
+func (w *World) checkFitsNowhere(judge *judge, pod *corev1.Pod) {
+	if isGated(pod) || w.waits(pod) || w.lacksClaim(pod) {
+		return
+	}
+	if decision := judge.decide(pod); decision.Err == nil && decision.Host != "" {
+		w.fail("pod %s is pending without a valid condition, but fits on %s%s", pod.Name, decision.Host, w.queued(pod))
 	}
 }
 

@@ -113,7 +113,7 @@ func (w *World) playRound(number int) {
 	w.startActors(active, end)
 	w.RunUntil(end, nil)
 	w.log.add("the trouble ends")
-	w.weather, w.outage = nil, time.Time{}
+	w.weather, w.outage, w.aim = nil, time.Time{}, noAim
 	w.RunUntil(time.Now().Add(calm-time.Minute), nil)
 	before := w.counts["writes"]
 	w.RunUntil(time.Now().Add(time.Minute), nil)
@@ -131,7 +131,7 @@ func (w *World) playRound(number int) {
 // stop ends all processes.
 func (w *World) stop() {
 	w.stopping = true
-	w.weather, w.outage = nil, time.Time{}
+	w.weather, w.outage, w.aim = nil, time.Time{}, noAim
 	for _, r := range w.replicas {
 		r.cancel()
 	}

@@ -62,15 +62,48 @@ func (w *World) endConnections(r *rand.Rand) {
 	}
 }
 
+// aim is a moment that the next restore of etcd waits for, since few draws would meet it.
+type aim int
+
+const (
+	noAim aim = iota
+	// aimBeforeDeletion: livesched learns that a pod with a node ends, and etcd is restored to the
+	// time before.
+	aimBeforeDeletion
+	// aimBeforeAllocation: the same for the allocation of a claim that is reserved for no pod any
+	// more.
+	aimBeforeAllocation
+)
+
+// restore restores a backup of etcd, now or at a moment that draws would seldom meet.
+func (w *World) restore(r *rand.Rand) {
+	if w.aim = one(r, []aim{noAim, noAim, aimBeforeDeletion, aimBeforeAllocation}); w.aim == noAim {
+		w.restoreEtcd(r, w.cluster.revision-r.Int64N(one(r, []int64{20, 200})))
+	}
+}
+
+// restoreIfAimed restores etcd in a moment, to a revision, if the next restore waits for that.
+func (w *World) restoreIfAimed(at aim, revision int64) {
+	if w.aim != at {
+		return
+	}
+	w.aim = noAim
+	r := w.kubelets
+	w.after(50*time.Millisecond+time.Duration(r.Int64N(int64(450*time.Millisecond))), func() {
+		w.counts["aimed restores"]++
+		w.restoreEtcd(r, revision)
+	})
+}
+
 // restoreEtcd restores a backup of etcd: objects have the resource versions of that time again.
 // Later writes have versions beyond those that were lost, and older ones are gone, so no watch goes
 // on. The API server is down meanwhile.
-func (w *World) restoreEtcd(r *rand.Rand) {
+func (w *World) restoreEtcd(r *rand.Rand, revision int64) {
 	w.observe()
 	w.endConnections(r)
 	w.excuse("etcd was restored")
 	w.restored, w.term = time.Now(), term{}
-	changes := w.etcd.Restore(max(w.cluster.oldest, w.cluster.revision-r.Int64N(one(r, []int64{20, 200}))))
+	changes := w.etcd.Restore(max(w.cluster.oldest, revision))
 	w.cluster.revision = w.etcd.Revision()
 	w.cluster.oldest = w.cluster.revision
 	for _, change := range changes {

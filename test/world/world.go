@@ -37,14 +37,16 @@ type World struct {
 	// outage is until when the API server is not available, and restored is when etcd was restored
 	// last.
 	outage, restored time.Time
+	// aim is what the next restore of etcd waits for.
+	aim aim
 	// term is who leads, and excused until when nodes may be over their resources.
 	term    term
 	excused time.Time
 	// overwritten has the paths of status that a process wrote last which does not lead, or whose
 	// last write was executed twice.
 	overwritten map[string]bool
-	// uncertain is when a write may have been sent last that is executed after all others take it
-	// as failed.
+	// uncertain is when a write of a claim may have been sent last that is executed after all others
+	// take it as failed.
 	uncertain time.Time
 	// interrupted is until when a process ended last, or had no API server.
 	interrupted time.Time

@@ -256,6 +256,22 @@ var mutants = []mutant{
 		after: ``,
 	},
 	{
+		name: "a victim that runs again wakes nobody",
+		file: "internal/scheduler/eventhandlers/pods.go",
+		before: `	if moved || ended && !ends {
+`,
+		after: `	if moved {
+`,
+	},
+	{
+		name: "a claim that etcd has lost is not read when it cannot be reserved",
+		file: "internal/scheduler/binding/claims.go",
+		before: `		return !allocated(seen) || !resourceclaim.IsReservedForPod(pod, seen, true)
+`,
+		after: `		return !allocated(seen)
+`,
+	},
+	{
 		name: "one more pod than a group needs makes it unschedulable",
 		file: "internal/scheduler/loop/group.go",
 		before: `	case placed > 0:
