@@ -24,8 +24,8 @@ type gangs struct {
 	templates map[string]*corev1.Pod
 	// plain are the groups whose pods only need resources.
 	plain map[string]bool
-	// broken are the groups that have lost a pod with a node, or whose minimum has changed, and that
-	// have not had enough pods since. They may rest with fewer pods than they need.
+	// broken are the groups that have lost a pod with a node, or whose minimum has changed, and
+	// that have not had enough pods since. They may rest with fewer pods than they need.
 	broken map[string]bool
 	// disturbed is when a process may last have been unable to bind a group as a whole: a binding
 	// failed or was late, or the process ended or had no API server at that time. Bindings that

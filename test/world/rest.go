@@ -137,8 +137,8 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 	}
 }
 
-// checkFitsNowhere checks that kube-scheduler finds no node for a pending pod whose condition does not
-// say why it is pending.
+// checkFitsNowhere checks that kube-scheduler finds no node for a pending pod whose condition does
+// not say why it is pending.
 func (w *World) checkFitsNowhere(judge *judge, pod *corev1.Pod) {
 	if isGated(pod) || w.waits(pod) || w.lacksClaim(pod) {
 		return

@@ -45,8 +45,8 @@ type World struct {
 	// overwritten has the paths of status that a process wrote last which does not lead, or whose
 	// last write was executed twice.
 	overwritten map[string]bool
-	// uncertain is when a write of a claim may have been sent last that is executed after all others
-	// take it as failed.
+	// uncertain is when a write of a claim may have been sent last that is executed after all
+	// others take it as failed.
 	uncertain time.Time
 	// interrupted is until when a process ended last, or had no API server.
 	interrupted time.Time
