@@ -133,6 +133,19 @@ func (d *debugged) pauses() {
 	d.Expect(d.lists.Load()).To(Equal(int32(1)))
 }
 
+// reportDifferences makes a report that compares twice.
+func (d *debugged) reportDifferences() {
+	d.t.Helper()
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		d.Report(d.logged(d.t.Context()))
+	}()
+	d.pauses()
+	d.clock.Step(settle)
+	d.Eventually(reported).Should(BeClosed())
+}
+
 func TestCompareWithoutDifferencesReadsOnce(t *testing.T) {
 	d := newDebugged(t)
 	d.Expect(d.Compare(t.Context())).To(BeEmpty())
@@ -185,14 +198,7 @@ func TestCompareReadsTheClaims(t *testing.T) {
 			})
 	}
 	lists(nil)
-	reported := make(chan struct{})
-	go func() {
-		defer close(reported)
-		d.Report(d.logged(t.Context()))
-	}()
-	d.pauses()
-	d.clock.Step(settle)
-	d.Eventually(reported).Should(BeClosed())
+	d.reportDifferences()
 	d.Expect(d.lines("The API server has something else")).To(Equal([]string{
 		`"kind"="DeviceDiffers" "object"="driver/pool/mine" "detail"="claims that have it: 0 in the API server, 1 for plugins"`,
 		`"kind"="DeviceDiffers" "object"="driver/pool/theirs" "detail"="claims that have it: 1 in the API server, 0 for plugins"`,
@@ -281,14 +287,7 @@ func TestReportHasTheStateOfTheScheduler(t *testing.T) {
 func TestReportHasTheDifferences(t *testing.T) {
 	d := newDebugged(t)
 	delete(d.world.pods, "bound")
-	reported := make(chan struct{})
-	go func() {
-		defer close(reported)
-		d.Report(d.logged(t.Context()))
-	}()
-	d.pauses()
-	d.clock.Step(settle)
-	d.Eventually(reported).Should(BeClosed())
+	d.reportDifferences()
 	d.Expect(d.lines("The API server has something else")).To(Equal([]string{
 		`"kind"="PodRedundant" "object"="ns/bound" "detail"="the cache has it on node n1, the API server does not ` +
 			`have it" "uid"="bound"`,

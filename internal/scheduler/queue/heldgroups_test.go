@@ -24,15 +24,22 @@ func (f *fixture) nominateGroup() (key podgroup.Key, a, b *corev1.Pod) {
 	f.t.Helper()
 	key = f.setGroup("g", 2)
 	a, b = newPod("a", memberOf("g")), newPod("b", memberOf("g"))
-	f.Add(logger, a)
-	f.Add(logger, b)
+	f.addNominated(a, b)
+	return key, a, b
+}
+
+// addNominated adds the pods of a group or of a tree, and lets them be refused with nominations.
+func (f *fixture) addNominated(pods ...*corev1.Pod) {
+	f.t.Helper()
+	for _, pod := range pods {
+		f.Add(logger, pod)
+	}
 	popped, _ := f.popGroup()
 	for _, info := range append(popped.Group.Others, popped.Pod) {
 		info.UnschedulablePlugins.Insert("A")
 		_, err := f.Requeue(logger, info, nominateTo("n-"+info.Pod.Name))
 		f.Expect(err).NotTo(HaveOccurred())
 	}
-	return key, a, b
 }
 
 // tryAll lets all that wait be tried: groups that are incomplete end up behind their gates.
@@ -110,14 +117,7 @@ func TestAGroupKeepsItsNominatedNodesWhileItsVictimsAreEvicted(t *testing.T) {
 				w.setGroup("g", 2)
 			}
 			a, b := newPod("a", w.inGroup("g")), newPod("b", w.inGroup(groupOfB))
-			f.Add(logger, a)
-			f.Add(logger, b)
-			popped, _ := f.popGroup()
-			for _, info := range append(popped.Group.Others, popped.Pod) {
-				info.UnschedulablePlugins.Insert("A")
-				_, err := f.Requeue(logger, info, nominateTo("n-"+info.Pod.Name))
-				f.Expect(err).NotTo(HaveOccurred())
-			}
+			f.addNominated(a, b)
 			evictor.status = refusal
 			evictor.answer = func(pod *corev1.Pod) *fwk.Status {
 				if pod.Name == "a" {
