@@ -76,7 +76,7 @@ func TestReadyAndStalledSumUpTheOtherConditions(t *testing.T) {
 func TestReadyAndStalledFollowTheOtherConditions(t *testing.T) {
 	conditions := []metav1.Condition{
 		conditionAt("Accepted", "False", "Invalid", "spec.x: no", 2, longAgo),
-		conditionAt("Programmed", "False", "Invalid", "there is no last good generation", 2, longAgo),
+		conditionAt("Programmed", "False", "Invalid", "no last good generation can run", 2, longAgo),
 	}
 	summarize(&conditions, 2, earlier)
 	setCondition(&conditions, 3, now, conditionAt("Accepted", "True", "Accepted", "The spec is valid", 3, now))

@@ -155,7 +155,7 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 				s.runsInstead(result.ID(), active))
 	default:
 		condition.Reason, condition.Message = v1alpha1.ReasonInvalid,
-			fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
+			fmt.Sprintf("Generation %d is not accepted, and no last good generation can run", object.Generation)
 	}
 	return condition
 }
@@ -355,7 +355,7 @@ func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condi
 			fmt.Sprintf("Generation %d is not accepted; the last good generation stays active", object.Generation)
 	case !result.Accepted:
 		condition.Reason, condition.Message = v1alpha1.ReasonInvalid,
-			fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
+			fmt.Sprintf("Generation %d is not accepted, and no last good generation can run", object.Generation)
 	case len(failed) > 0:
 		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed,
 			fmt.Sprintf("Generation %d could not be built into %s; see the profile status for the error",

@@ -168,21 +168,21 @@ func TestTheStatusOfAProfile(t *testing.T) {
 			name: "an invalid one that never ran", generation: 1, result: unknown,
 			accepted: conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 1, now),
 			programmed: conditionAt("Programmed", "False", "Invalid",
-				"Generation 1 is not accepted, and there is no last good generation", 1, now),
+				"Generation 1 is not accepted, and no last good generation can run", 1, now),
 		},
 		{
 			name: "one that lost its scheduler name to another", generation: 1, result: nameTaken, toRun: other,
 			running:  decides(other),
 			accepted: conditionAt("Accepted", "False", "SchedulerNameConflict", "another has it", 1, now),
 			programmed: conditionAt("Programmed", "False", "Invalid",
-				"Generation 1 is not accepted, and there is no last good generation", 1, now),
+				"Generation 1 is not accepted, and no last good generation can run", 1, now),
 		},
 		{
 			name: "one that lost its scheduler name to another that cannot be built", generation: 1, result: nameTaken,
 			toRun: other, failed: errNoLicence,
 			accepted: conditionAt("Accepted", "False", "SchedulerNameConflict", "another has it", 1, now),
 			programmed: conditionAt("Programmed", "False", "Invalid",
-				"Generation 1 is not accepted, and there is no last good generation", 1, now),
+				"Generation 1 is not accepted, and no last good generation can run", 1, now),
 		},
 		{
 			name: "one that cannot be built while its older revision runs", generation: 2, result: valid,
@@ -361,7 +361,7 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 			name: "an invalid one that never was valid", result: profiles(unknown),
 			accepted: conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 2, now),
 			programmed: conditionAt("Programmed", "False", "Invalid",
-				"Generation 2 is not accepted, and there is no last good generation", 2, now),
+				"Generation 2 is not accepted, and no last good generation can run", 2, now),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

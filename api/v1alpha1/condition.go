@@ -62,7 +62,7 @@ const (
 const PodReasonPreEnqueueRejected = "PreEnqueueRejected"
 
 // Reasons of Programmed. With status False, ReasonInvalid means that the spec is not accepted and
-// that there is no last good spec to keep.
+// that no last good spec can run.
 const (
 	// ReasonProgrammed (True): livesched schedules pods with this generation.
 	ReasonProgrammed = "Programmed"

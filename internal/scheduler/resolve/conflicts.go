@@ -73,20 +73,23 @@ func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *cand
 
 // lastGood returns the latest last good profile of an object that still resolves, nil if there is
 // none, or if the API server has not answered yet about a Secret of a later one: pods wait rather
-// than follow a spec that was replaced. It modifies nothing.
-func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) *Profile {
+// than follow a spec that was replaced. Then, unanswered has the problems of that one. It modifies
+// nothing.
+func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) (last *Profile, unanswered problems) {
 	for _, good := range r.out.remembered.Profiles[object.Name] {
-		if profile := r.resolveGood(object.Name, good); profile != nil {
-			return profile
+		profile, found := r.resolveGood(object.Name, good)
+		if profile != nil {
+			return profile, nil
 		}
 		if good.Policy != nil && anyUnanswered(good.Policy.pinned(r.input.Secrets).Secrets) {
-			return nil
+			return nil, found
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-func (r *resolver) resolveGood(objectName string, good GoodProfile) *Profile {
+// resolveGood resolves a last good spec. It returns problems if that does not resolve any more.
+func (r *resolver) resolveGood(objectName string, good GoodProfile) (*Profile, problems) {
 	policy := GoodPolicy{}
 	if good.Policy != nil {
 		policy = good.Policy.pinned(r.input.Secrets)
@@ -94,14 +97,14 @@ func (r *resolver) resolveGood(objectName string, good GoodProfile) *Profile {
 	}
 	b, found := r.resolvePolicy(policy.Name, &policy.Spec, policy.Secrets)
 	if len(found) > 0 {
-		return nil
+		return nil, found
 	}
 	profile, found := r.resolveProfile(objectName, &good.Spec, b)
 	if len(found) > 0 {
-		return nil
+		return nil, found
 	}
 	profile.setSource(good)
-	return profile
+	return profile, nil
 }
 
 // setSource records the specs that a profile was resolved from.
@@ -142,24 +145,20 @@ func (r *resolver) resolveConflicts(candidates []*candidate) {
 		running, conflict := s.present(c)
 		var stable *Profile
 		if running != nil {
-			if stable = r.tried(c, running); stable != nil {
-				checkOrder(&c.object.Spec, stable, running, &conflict)
+			if stable, conflict = r.tried(c, running); len(conflict) > 0 {
+				running = nil
 			}
 		}
 		if objections := append(c.problems, conflict...); len(objections) > 0 {
 			result.Accepted, result.Reason, result.Message = false, objections[0].Reason, objections.message()
 			result.Problems, result.Obstacles = objections.divide()
 		}
-		if running != nil && stable != nil {
-			if result.Accepted {
-				r.out.Candidates[running.SchedulerName] = running
-			} else {
-				result.KeptLastGood = true
-			}
+		if stable != nil && running != nil {
+			r.out.Candidates[running.SchedulerName] = running
 			running = stable
 		}
 		if running == nil {
-			if last := r.lastGood(c.object); last != nil && s.holders[last.SchedulerName] == nil {
+			if last, _ := r.lastGood(c.object); last != nil && s.holders[last.SchedulerName] == nil {
 				running, result.KeptLastGood = last, true
 			}
 		}

@@ -105,7 +105,7 @@ func (r *Resolution) Before(schedulerName string) *Profile {
 	if next.Generation != object.Generation {
 		return nil // this is the last good one itself
 	}
-	last := r.resolver.lastGood(object)
+	last, _ := r.resolver.lastGood(object)
 	if last == nil || last.SchedulerName != schedulerName || last.Revision == next.Revision {
 		return nil
 	}

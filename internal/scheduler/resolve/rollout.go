@@ -16,25 +16,26 @@ func IsCanary(spec *v1alpha1.SchedulerProfileSpec) bool {
 
 // tried returns the last good profile of an object that runs while its present spec is tried, nil
 // if the present spec takes effect at once: because that is wanted, because nothing has run yet, or
-// because it decides as before.
-func (r *resolver) tried(c *candidate, present *Profile) *Profile {
+// because it decides as before. It returns problems if the present spec cannot be tried, or not yet.
+func (r *resolver) tried(c *candidate, present *Profile) (*Profile, problems) {
+	var found problems
 	if !IsCanary(&c.object.Spec) {
-		return nil
+		return nil, nil
 	}
-	last := r.lastGood(c.object)
+	path := field.NewPath("spec", "rollout", "strategy")
+	last, unanswered := r.lastGood(c.object)
+	if len(unanswered) > 0 {
+		found.add(unanswered[0].Reason, path, "the spec cannot be rolled out with the strategy %q yet, because it is "+
+			"not known whether the last good spec can run: %s", v1alpha1.RolloutCanary, unanswered.message())
+		return nil, found
+	}
 	if last == nil || last.SchedulerName != present.SchedulerName || last.Revision == present.Revision {
-		return nil
+		return nil, nil
 	}
-	return last
-}
-
-// checkOrder reports a present spec that would change the order of the queue step by step: there is
-// one queue.
-func checkOrder(spec *v1alpha1.SchedulerProfileSpec, last, present *Profile, found *problems) {
-	if last.QueueSort == present.QueueSort {
-		return
+	if last.QueueSort != present.QueueSort {
+		found.add(v1alpha1.ReasonInvalid, path,
+			"the queue sort cannot change from %s to %s with the strategy %q, because all pods are in one queue; use %q",
+			last.QueueSort, present.QueueSort, v1alpha1.RolloutCanary, v1alpha1.RolloutImmediate)
 	}
-	found.add(v1alpha1.ReasonInvalid, field.NewPath("spec", "rollout", "strategy"),
-		"the queue sort cannot change from %s to %s with the strategy %q, because all pods are in one queue; use %q",
-		last.QueueSort, present.QueueSort, v1alpha1.RolloutCanary, v1alpha1.RolloutImmediate)
+	return last, found
 }

@@ -4,9 +4,11 @@
 package resolve_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -92,6 +94,36 @@ func TestCandidates(t *testing.T) {
 		if after.Profiles["p"].PolicyGeneration != 1 || after.Candidates["p"] == nil ||
 			after.Candidates["p"].PolicyGeneration != 2 {
 			t.Errorf("runs %+v, tries %+v", after.Profiles["p"], after.Candidates["p"])
+		}
+	})
+	t.Run("no change is tried while it is not known whether the last good spec can run", func(t *testing.T) {
+		named := types.NamespacedName{Namespace: "tls", Name: "tls"}
+		in := parseText(t, policyText("default", `extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: `+
+			`tls, name: tls}}}]`), profileText("p", canary+`percentageOfNodesToScore: 2`))
+		in.LastGood, in.Profiles[0].Generation = first.LastGood(running(first)), 2
+		last := &in.LastGood.Profiles["p"][0]
+		last.UID, last.Policy = in.Profiles[0].UID, &resolve.GoodPolicy{Name: "default", UID: in.Policies[0].UID,
+			Generation: 1, Spec: in.Policies[0].Spec}
+		in.Policies[0].Generation, in.Policies[0].Spec = 2, v1alpha1.SchedulingPolicySpec{}
+		for _, test := range []struct {
+			secret resolve.Secret
+			reason string
+			runs   bool
+		}{
+			{resolve.UnansweredSecret(errors.New("no answer yet")), v1alpha1.ReasonSecretNotReadable, false},
+			{resolve.UnreadableSecret(errors.New("forbidden")), v1alpha1.ReasonAccepted, true},
+		} {
+			in.Secrets = map[types.NamespacedName]resolve.Secret{named: test.secret}
+			next := resolve.Objects(in)
+			result := next.ProfileResults["p"]
+			if got := next.Profiles["p"]; (got != nil) != test.runs || len(next.Candidates) > 0 ||
+				result.Accepted != test.runs || result.Reason != test.reason {
+				t.Errorf("runs %+v, tries %v, %+v", got, next.Candidates, result)
+			}
+			if want := "spec.rollout.strategy: the spec cannot be rolled out"; !test.runs &&
+				(!strings.Contains(result.Message, want) || !strings.Contains(result.Message, "no answer yet")) {
+				t.Errorf("message %q, want %q", result.Message, want)
+			}
 		}
 	})
 }
