@@ -23,8 +23,10 @@ const (
 type pass struct {
 	// leading reports whether this replica leads, and so writes what the pass reports.
 	leading bool
-	// objects holds the objects that gather has read.
+	// objects holds the objects that gather has read. behind means that the cache has older ones, or
+	// lacks some.
 	objects objects
+	behind  bool
 	// resolution is the configuration that the objects specify.
 	resolution *resolve.Resolution
 	// kubeScheduler is what is known about a kube-scheduler beside livesched.
@@ -46,6 +48,9 @@ type pass struct {
 // requeueAfter returns how long to wait for the next pass if nothing changes, 0 if none is needed.
 func (p *pass) requeueAfter(now time.Time) time.Duration {
 	wait := sooner(p.recallRetry, p.rolloutAgain)
+	if p.behind {
+		wait = sooner(wait, firstRetry)
+	}
 	for _, outcomes := range []map[string]profile.Outcome{p.builds.wanted, p.builds.standIns} {
 		for _, outcome := range outcomes {
 			if outcome.Err != nil {

@@ -59,8 +59,9 @@ const (
 
 // makePlan plans a swap. Profiles of the revision that runs are carried over and those that are
 // built are swapped in together. A profile that could not be built, or is not built yet, stays as
-// it is; neither holds up the others. A profile whose scheduler name is reserved does not run, even
-// if it does now: as a follower, this replica has not scheduled with it.
+// it is; neither holds up the others. Some profiles do not run, even if they do now: one whose
+// scheduler name is reserved, with which this replica has not scheduled, and one that runs for all
+// pods but is only to be tried, as the stored revisions tell.
 func makePlan(s situation) *plan {
 	p := &plan{
 		next:    active{profiles: map[string]*resolve.Profile{}},
@@ -95,7 +96,8 @@ func makePlan(s situation) *plan {
 		if name == s.reserved {
 			continue
 		}
-		if before := s.active.profiles[name]; before != nil && p.next.profiles[name] == nil {
+		if before := s.active.profiles[name]; before != nil && p.next.profiles[name] == nil &&
+			!s.resolution.Tries(before) {
 			p.next.profiles[name] = before
 		}
 	}

@@ -211,6 +211,23 @@ func TestFallbackIsBuiltForAProfileThatCannotBeBuiltAndDoesNotRun(t *testing.T) 
 	}
 }
 
+func TestWhatIsOnlyTriedDoesNotDecideAllPodsUntilTheStableRevisionIsBuilt(t *testing.T) {
+	for _, outcome := range []profile.Outcome{building, failing, built} {
+		p := makePlan(situation{
+			resolution: &resolve.Resolution{Profiles: parse("a1"), Candidates: parse("a2")},
+			active:     active{profiles: parse("a2")},
+			builds:     builds{wanted: outcomes{"a": outcome}},
+		})
+		want := ""
+		if outcome.Built != nil {
+			want = "a1"
+		}
+		if got := show(p.next.profiles); got != want {
+			t.Errorf("next run %q, want %q", got, want)
+		}
+	}
+}
+
 func TestAProfileWhoseNameIsInUseDoesNotSortTheQueue(t *testing.T) {
 	p := makePlan(situation{
 		resolution: &resolve.Resolution{Profiles: parse("a1:New b1:New"), SortedBy: "a"},

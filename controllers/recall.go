@@ -12,12 +12,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -28,6 +30,8 @@ const (
 	// readTimeout bounds one read, so that a read that hangs is followed by another one. It is
 	// longer than the minute that the API server grants a request.
 	readTimeout = 70 * time.Second
+	// liveFor is how long the objects that a new leader has read replace older ones in the cache.
+	liveFor = time.Minute
 )
 
 // errReading is the error while a read of the stored revisions takes long.
@@ -45,11 +49,13 @@ type memory struct {
 	// attempt began, zero if they were read.
 	failed error
 	since  time.Time
-	// versions are the resource versions of the objects in the last pass, by UID.
+	// versions are the resource versions of the objects in the cache in the last pass, by UID.
 	versions map[types.UID]string
-	// live are the profiles as the API server had them when this replica began to lead, by UID: it
-	// may not have heard of what the last leader wrote.
-	live map[types.UID]*v1alpha1.SchedulerProfile
+	// wentBack are the UIDs of the objects whose version went back since the last pass that looked at
+	// the roll-outs.
+	wentBack sets.Set[types.UID]
+	// live are the objects as the API server had them when this replica began to lead.
+	live liveObjects
 	// reading is the read under way, nil if there is none.
 	reading *revisionsRead
 	// failures counts the passes in a row after which the revisions are not read.
@@ -72,9 +78,11 @@ func (m *memory) retryAfter() time.Duration {
 func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	m := &r.memory
 	if m.seesRestore(&p.objects) && p.leading {
-		m.recalled, r.last.decided = false, nil // a roll-out that begins may be one that was restored
+		// A roll-out that begins may be one that was restored.
+		m.recalled, m.live, r.last.decided = false, liveObjects{}, nil
 	}
 	if m.recalled && (m.leading || !p.leading) {
+		p.behind = m.live.replaceOlder(&p.objects, r.Clock.Now())
 		return nil
 	}
 	if err := r.readRevisions(ctx, p.leading); err != nil {
@@ -87,12 +95,17 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 		log.FromContext(ctx).Error(err, "The stored revisions cannot be read; continuing without them")
 		return nil
 	}
+	ledBefore := m.leading
 	m.recalled, m.leading, m.failed, m.since = true, p.leading, nil, time.Time{}
+	p.behind = m.live.replaceOlder(&p.objects, r.Clock.Now())
 	good := resolve.LastGood{Profiles: map[string][]resolve.GoodProfile{}, Policies: map[string][]resolve.GoodPolicy{}}
 	for i := range p.objects.profiles {
 		object := &p.objects.profiles[i]
-		good.Profiles[object.Name] = goodProfiles(r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name],
-			r.last.good.Policies)
+		stored, ran := r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name]
+		if !ledBefore && len(stored) > 0 && r.last.active.onlyTries(object) {
+			ran = nil
+		}
+		good.Profiles[object.Name] = goodProfiles(stored, ran, r.last.good.Policies)
 	}
 	for i := range p.objects.policies {
 		object := &p.objects.policies[i]
@@ -102,6 +115,10 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	return nil
 }
 
+// awaited reports whether profiles run without the stored revisions, which are still to be read. It
+// is false if they must not be read.
+func (m *memory) awaited() bool { return m.failed != nil && !apierrors.IsForbidden(m.failed) }
+
 // seesRestore reports whether etcd was restored from a backup since the last pass: an object has an
 // earlier version than before, or one that was not there has a status. It takes note of the
 // versions.
@@ -110,8 +127,11 @@ func (m *memory) seesRestore(set *objects) (restored bool) {
 	m.versions = map[types.UID]string{}
 	note := func(object client.Object, reported bool) {
 		version, known := before[object.GetUID()]
-		restored = restored || known && isLater(version, object.GetResourceVersion()) ||
-			before != nil && !known && reported
+		if known && isLater(version, object.GetResourceVersion()) {
+			m.wentBack = m.wentBack.Union(sets.New(object.GetUID()))
+			restored = true
+		}
+		restored = restored || before != nil && !known && reported
 		m.versions[object.GetUID()] = object.GetResourceVersion()
 	}
 	for i := range set.profiles {
@@ -123,22 +143,66 @@ func (m *memory) seesRestore(set *objects) (restored bool) {
 	return restored
 }
 
-// newest returns the newest version of a profile that is known.
-func (m *memory) newest(object *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
-	if live := m.live[object.UID]; live != nil && isLater(live.ResourceVersion, object.ResourceVersion) {
-		return live
+// onlyTries reports whether the profile that runs for an object on this replica is, as far as the
+// status of the object tells, at most tried by the leader. A replica that did not know the stored
+// revisions has run it at once, since nothing had run before.
+func (a *active) onlyTries(object *v1alpha1.SchedulerProfile) bool {
+	for _, cfg := range a.profiles {
+		if cfg.UID != object.UID || !cfg.Schedules() || !resolve.IsCanary(&cfg.Source.Spec) {
+			continue
+		}
+		status := ptr.Deref(object.Status.Rollout, v1alpha1.RolloutStatus{})
+		promoted := status.CanaryRevision == cfg.Revision && status.Stage == string(rollout.Promoted)
+		return !promoted && status.StableRevision != cfg.Revision
 	}
-	return object
+	return false
 }
 
-// revisionsRead is one read of the stored revisions, and of the profiles by a leader. Its goroutine
+// liveObjects are the objects as the API server had them at one time, by UID. Informers may not
+// have received yet what the last leader has decided by.
+type liveObjects struct {
+	profiles map[types.UID]*v1alpha1.SchedulerProfile
+	policies map[types.UID]*v1alpha1.SchedulingPolicy
+	read     time.Time
+}
+
+// replaceOlder replaces the objects of a set that are older than the live ones, and adds policies
+// that are missing. It reports whether there were any. After liveFor, it leaves the set as it is:
+// live objects that informers still have not received were deleted, or lost when etcd was restored.
+func (l *liveObjects) replaceOlder(set *objects, now time.Time) (behind bool) {
+	if now.Sub(l.read) > liveFor {
+		return false
+	}
+	for i := range set.profiles {
+		cached := &set.profiles[i]
+		if live := l.profiles[cached.UID]; live != nil && isLater(live.ResourceVersion, cached.ResourceVersion) {
+			set.profiles[i], behind = *live, true
+		}
+	}
+	cachedPolicies := sets.Set[string]{}
+	for i := range set.policies {
+		cached := &set.policies[i]
+		cachedPolicies.Insert(cached.Name)
+		if live := l.policies[cached.UID]; live != nil && isLater(live.ResourceVersion, cached.ResourceVersion) {
+			set.policies[i], behind = *live, true
+		}
+	}
+	for _, live := range l.policies {
+		if !cachedPolicies.Has(live.Name) {
+			set.policies, behind = append(set.policies, *live), true
+		}
+	}
+	return behind
+}
+
+// revisionsRead is one read of the stored revisions, and of the objects by a leader. Its goroutine
 // sets live and err and then closes done. If this replica has just begun to lead, the reporter
 // stores nothing meanwhile: until the read has succeeded, passes report only that the revisions
 // cannot be read.
 type revisionsRead struct {
 	leading bool // whether it began when this replica led
 	done    chan struct{}
-	live    map[types.UID]*v1alpha1.SchedulerProfile
+	live    liveObjects
 	err     error
 }
 
@@ -182,23 +246,31 @@ func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisi
 		defer cancel()
 		defer close(read.done)
 		if read.err = r.Archive.Load(ctx); read.err == nil && leading {
-			read.live, read.err = r.readProfiles(ctx)
+			read.live, read.err = r.readObjects(ctx)
 		}
 	}()
 	return read
 }
 
-// readProfiles reads the profiles from the API server, by UID.
-func (r *ProfileReconciler) readProfiles(ctx context.Context) (map[types.UID]*v1alpha1.SchedulerProfile, error) {
-	var list v1alpha1.SchedulerProfileList
-	if err := r.Direct.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing SchedulerProfiles: %w", err)
+// readObjects reads the objects from the API server.
+func (r *ProfileReconciler) readObjects(ctx context.Context) (liveObjects, error) {
+	live := liveObjects{profiles: map[types.UID]*v1alpha1.SchedulerProfile{},
+		policies: map[types.UID]*v1alpha1.SchedulingPolicy{}, read: r.Clock.Now()}
+	var profiles v1alpha1.SchedulerProfileList
+	if err := r.Direct.List(ctx, &profiles); err != nil {
+		return live, fmt.Errorf("listing SchedulerProfiles: %w", err)
 	}
-	profiles := make(map[types.UID]*v1alpha1.SchedulerProfile, len(list.Items))
-	for i := range list.Items {
-		profiles[list.Items[i].UID] = &list.Items[i]
+	for i := range profiles.Items {
+		live.profiles[profiles.Items[i].UID] = &profiles.Items[i]
 	}
-	return profiles, nil
+	var policies v1alpha1.SchedulingPolicyList
+	if err := r.Direct.List(ctx, &policies); err != nil {
+		return live, fmt.Errorf("listing SchedulingPolicies: %w", err)
+	}
+	for i := range policies.Items {
+		live.policies[policies.Items[i].UID] = &policies.Items[i]
+	}
+	return live, nil
 }
 
 // goodProfiles returns the stored revisions of a profile, the latest first. The specs that this

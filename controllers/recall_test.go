@@ -191,7 +191,7 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 			Client: fakeclient.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList,
 					_ ...client.ListOption) error {
-					if _, ok := list.(*v1alpha1.SchedulerProfileList); ok {
+					if _, ok := list.(*appsv1.ControllerRevisionList); !ok {
 						return nil
 					}
 					answer := make(chan error)
@@ -254,26 +254,110 @@ func TestANewLeaderRecallsWhatTheLastOneWrote(t *testing.T) {
 		profile := &v1alpha1.SchedulerProfile{}
 		profile.Name, profile.UID = "mine", "u"
 		profile.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Aborted)}
-		scheme := runtime.NewScheme()
-		if err := errors.Join(appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-			t.Fatal(err)
-		}
-		direct := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(profile).Build()
-		archive := &history.Archive{Namespace: "n", Client: direct}
-		r := &ProfileReconciler{Config: Config{Archive: archive, Direct: direct, Clock: clock.RealClock{}}}
-		if err := r.recall(logr.NewContext(t.Context(), logr.Discard()), &pass{leading: true}); err != nil {
-			t.Fatal(err)
-		}
-		for version, want := range map[string]rollout.Stage{"1": rollout.Aborted, "5000": rollout.Canary} {
-			cached := profile.DeepCopy()
+		policy, another := &v1alpha1.SchedulingPolicy{}, &v1alpha1.SchedulingPolicy{}
+		policy.Name, policy.UID, policy.Generation = "default", "q", 2
+		another.Name, another.UID = "another", "r"
+		r := recallingReconciler(t, profile, policy, another)
+		// pass returns the stage of the profile's roll-out, and the policies and their generations.
+		passWith := func(version string) (rollout.Stage, string, bool) {
+			cached, older := profile.DeepCopy(), policy.DeepCopy()
 			cached.ResourceVersion, cached.Status.Rollout.Stage = version, string(rollout.Canary)
-			got := r.last.nextRollout(r.memory.newest(cached), &resolve.Profile{Revision: "new"}, true, now)
-			if got.state.Stage != want {
-				t.Errorf("with version %s in the cache, the roll-out is in stage %s, want %s", version, got.state.Stage,
-					want)
+			older.ResourceVersion, older.Generation = version, 1
+			p := &pass{leading: true, objects: objects{profiles: []v1alpha1.SchedulerProfile{*cached},
+				policies: []v1alpha1.SchedulingPolicy{*older}}}
+			if err := r.recall(logr.NewContext(t.Context(), logr.Discard()), p); err != nil {
+				t.Fatal(err)
+			}
+			got := r.last.nextRollout(&p.objects.profiles[0], &resolve.Profile{Revision: "new"}, true, now)
+			generations := ""
+			for _, q := range p.objects.policies {
+				generations += fmt.Sprintf("%s:%d ", q.Name, q.Generation)
+			}
+			return got.state.Stage, generations, p.behind
+		}
+		expect := func(version string, wantStage rollout.Stage, wantPolicies string, wantBehind bool) {
+			t.Helper()
+			stage, policies, behind := passWith(version)
+			if stage != wantStage || policies != wantPolicies || behind != wantBehind {
+				t.Errorf("with version %s in the cache: stage %s, policies %s, behind: %v; want %s, %s, %v", version, stage,
+					policies, behind, wantStage, wantPolicies, wantBehind)
 			}
 		}
+		expect("1", rollout.Aborted, "default:2 another:0 ", true)
+		expect("5000", rollout.Canary, "default:1 another:0 ", true) // another has not been received
+		time.Sleep(liveFor + 1)                                      //nolint:forbidigo // of the bubble
+		expect("5000", rollout.Canary, "default:1 ", false)          // and was deleted
+		if got := (&pass{behind: true}).requeueAfter(now); got != firstRetry {
+			t.Errorf("the next pass is after %v", got)
+		}
+
+		expect("1", rollout.Aborted, "default:2 another:0 ", true) // etcd was restored, so they are read again
 	})
+}
+
+// recallingReconciler returns a reconciler whose API server has some objects.
+func recallingReconciler(t *testing.T, objects ...client.Object) *ProfileReconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	direct := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	return &ProfileReconciler{Config: Config{Archive: &history.Archive{Namespace: "n", Client: direct}, Direct: direct,
+		Clock: clock.RealClock{}}}
+}
+
+// TestASpecThatIsOnlyTriedDoesNotBecomeTheLastGood has a replica that did not know the stored
+// revisions when it received a spec, and so ran it at once.
+func TestASpecThatIsOnlyTriedDoesNotBecomeTheLastGood(t *testing.T) {
+	const promoted = string(rollout.Promoted)
+	for name, test := range map[string]struct {
+		strategy  v1alpha1.RolloutStrategy
+		status    *v1alpha1.RolloutStatus
+		ledBefore bool
+		unstored  bool
+		want      int64
+	}{
+		"the leader tries it": {v1alpha1.RolloutCanary,
+			&v1alpha1.RolloutStatus{StableRevision: "old", CanaryRevision: "new", Stage: "Canary"}, false, false, 1},
+		"the leader has taken it back": {v1alpha1.RolloutCanary,
+			&v1alpha1.RolloutStatus{StableRevision: "old", CanaryRevision: "new", Stage: "Aborted"}, false, false, 1},
+		"the leader ended before it wrote anything": {v1alpha1.RolloutCanary, nil, false, false, 1},
+		"the leader has promoted it": {v1alpha1.RolloutCanary,
+			&v1alpha1.RolloutStatus{StableRevision: "old", CanaryRevision: "new", Stage: promoted}, false, false, 2},
+		"the leader tries the next one": {v1alpha1.RolloutCanary,
+			&v1alpha1.RolloutStatus{StableRevision: "new", CanaryRevision: "newer", Stage: "Canary"}, false, false, 2},
+		"it takes effect at once":          {v1alpha1.RolloutImmediate, nil, false, false, 2},
+		"this replica led, and decided it": {v1alpha1.RolloutCanary, nil, true, false, 2},
+		"no revision is stored":            {v1alpha1.RolloutCanary, nil, false, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := v1alpha1.SchedulerProfile{}
+			object.Name, object.UID, object.Generation, object.Status.Rollout = "mine", "u", 2, test.status
+			object.Spec.Rollout = &v1alpha1.RolloutSpec{Strategy: test.strategy}
+			ran := resolve.GoodProfile{UID: "u", Generation: 2, Spec: object.Spec}
+			r := recallingReconciler(t)
+			if !test.unstored {
+				if _, err := r.Archive.Store(t.Context(), &history.Revision{Kind: history.KindProfile, ObjectName: "mine",
+					UID: "u", Generation: 1, Hash: "old", Profile: &v1alpha1.SchedulerProfileSpec{}}, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.memory.leading = test.ledBefore
+			r.last.good.Profiles = map[string][]resolve.GoodProfile{"mine": {ran}}
+			r.last.active.profiles = map[string]*resolve.Profile{
+				"canary/mine": {UID: "u", Name: "mine", SchedulerName: "mine", Revision: "newer", Canary: true},
+				"mine":        {UID: "u", Name: "mine", SchedulerName: "mine", Revision: "new", Source: ran},
+			}
+			p := &pass{leading: true, objects: objects{profiles: []v1alpha1.SchedulerProfile{object}}}
+			if err := r.recall(logr.NewContext(t.Context(), logr.Discard()), p); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.last.good.Profiles["mine"][0].Generation; got != test.want {
+				t.Errorf("the last good spec is that of generation %d, want %d", got, test.want)
+			}
+		})
+	}
 }
 
 func TestRetriesBecomeLessAndLessFrequent(t *testing.T) {

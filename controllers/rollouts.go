@@ -77,16 +77,17 @@ func (r *ProfileReconciler) rollOut(p *pass) {
 			p.resolution.Try(candidate.AsCanary())
 		}
 	}
-	r.last.rollouts, r.last.decided = p.rollouts, r.decided(p)
+	r.last.rollouts, r.last.decided, r.memory.wentBack = p.rollouts, r.decided(p), nil
 }
 
 // decided returns the UIDs of the profiles for which the leader has decided whether they are rolled
-// out: of those whose newest spec that is known is accepted. It is empty on other replicas.
+// out: of those whose spec is accepted, once the stored revisions were read. It is empty on other
+// replicas.
 func (r *ProfileReconciler) decided(p *pass) sets.Set[types.UID] {
 	all := sets.Set[types.UID]{}
 	for i := range p.objects.profiles {
 		object := &p.objects.profiles[i]
-		if p.leading && p.resolution.ProfileResults[object.Name].Accepted && r.memory.newest(object) == object {
+		if p.leading && p.resolution.ProfileResults[object.Name].Accepted && !r.memory.awaited() {
 			all.Insert(object.UID)
 		}
 	}
@@ -108,13 +109,15 @@ func (r *ProfileReconciler) simulateRollouts(ctx context.Context, p *pass) {
 func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfile,
 	stable, candidate *resolve.Profile) *rolloutOf {
 	now := r.Clock.Now()
-	newest := r.memory.newest(object)
-	next := r.last.nextRollout(newest, candidate, p.leading, now)
+	next := r.last.nextRollout(object, candidate, p.leading, now)
+	if r.memory.wentBack.Has(object.UID) {
+		next.forgetRestored(object)
+	}
 	next.candidate, next.stable, next.canary, next.led = candidate, stable.Revision, candidate.Revision, p.leading
 	next.plan = resolve.RolloutPlan(&object.Spec)
 	next.seen = next.before
 	if p.leading {
-		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(newest))
+		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(object))
 	}
 	return next
 }
@@ -197,6 +200,14 @@ func (o *rolloutOf) follow(object *v1alpha1.SchedulerProfile) rollout.Command {
 	}
 	o.command = command.text
 	return rollout.Command(command.verb)
+}
+
+// forgetRestored makes the command of an object that was restored from a backup of etcd one that was
+// followed, if it was followed by the time of the backup.
+func (o *rolloutOf) forgetRestored(object *v1alpha1.SchedulerProfile) {
+	if commandOf(object).text == ptr.Deref(object.Status.Rollout, v1alpha1.RolloutStatus{}).LastCommand {
+		o.command = commandOf(object).text
+	}
 }
 
 // shares returns the shares of the canaries that run, by scheduler name.

@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -208,25 +211,62 @@ func TestALeaderKnowsBetterThanTheStatus(t *testing.T) {
 	}
 }
 
-func TestALeaderDecidesOnlyAboutTheNewestSpec(t *testing.T) {
-	object := func(name, version string) v1alpha1.SchedulerProfile {
-		p := v1alpha1.SchedulerProfile{}
-		p.Name, p.UID, p.ResourceVersion = name, types.UID(name), version
-		return p
-	}
-	live := object("late", "10")
-	r := &ProfileReconciler{memory: memory{live: map[types.UID]*v1alpha1.SchedulerProfile{live.UID: &live}}}
+func TestALeaderDecidesOnceTheStoredRevisionsWereRead(t *testing.T) {
+	r := &ProfileReconciler{}
 	p := &pass{
-		objects: objects{profiles: []v1alpha1.SchedulerProfile{object("late", "9"), object("invalid", "9"),
-			object("seen", "9")}},
-		resolution: &resolve.Resolution{
-			ProfileResults: map[string]resolve.Result{"late": {Accepted: true}, "seen": {Accepted: true}}},
+		objects:    objects{profiles: []v1alpha1.SchedulerProfile{*rolledOutObject(""), *rolledOutObject("")}},
+		resolution: &resolve.Resolution{ProfileResults: map[string]resolve.Result{"mine": {Accepted: true}}},
 	}
-	if decided := r.decided(p); len(decided) > 0 {
-		t.Errorf("a follower has decided about %v", decided)
+	p.objects.profiles[0].Name, p.objects.profiles[0].UID = "invalid", "v"
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	for _, test := range []struct {
+		leading bool
+		failed  error
+		want    sets.Set[types.UID]
+	}{
+		{false, nil, sets.Set[types.UID]{}},
+		{true, errReading, sets.Set[types.UID]{}},
+		{true, forbidden, sets.New[types.UID]("u")},
+		{true, nil, sets.New[types.UID]("u")},
+	} {
+		p.leading, r.memory.failed = test.leading, test.failed
+		if diff := cmp.Diff(test.want, r.decided(p)); diff != "" {
+			t.Errorf("leads: %v, %v: (-want +got)\n%s", test.leading, test.failed, diff)
+		}
+		s := &state{resolution: p.resolution, awaitsRevisions: r.memory.awaited()}
+		object := rolledOutObject("")
+		object.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Aborted)}
+		kept := s.rolloutStatus(object).Stage == string(rollout.Aborted)
+		if want := errors.Is(test.failed, errReading); kept != want {
+			t.Errorf("%v: keeps the status: %v", test.failed, kept)
+		}
 	}
-	p.leading = true
-	if diff := cmp.Diff(sets.New[types.UID]("seen"), r.decided(p)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+}
+
+// TestARestoredCommandIsNotFollowedAgain has a leader that has followed a later command than the
+// one that came back with a backup of etcd.
+func TestARestoredCommandIsNotFollowedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		annotation, status string
+		want               rollout.Command
+	}{
+		"it was followed before the backup":        {"promote:new", "promote:new", ""},
+		"it was not, and another one was since":    {"pause:new", "", rollout.Pause},
+		"it was not, and was followed since":       {"abort:new", "promote:new", ""},
+		"there was none":                           {"", "", ""},
+		"it is the one that was followed the last": {"abort:new", "abort:new", ""},
+	} {
+		object := rolledOutObject("")
+		object.Annotations = map[string]string{v1alpha1.AnnotationRollout: test.annotation}
+		object.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Canary),
+			LastCommand: test.status}
+		l := last{rollouts: rollouts{object.UID: {canary: "new", led: true, command: "abort:new",
+			before: &rollout.Observed{}}}}
+		o := l.nextRollout(object, &resolve.Profile{Revision: "new"}, true, now)
+		o.canary = "new"
+		o.forgetRestored(object)
+		if got := o.follow(object); got != test.want {
+			t.Errorf("%s: follows %q, want %q", name, got, test.want)
+		}
 	}
 }

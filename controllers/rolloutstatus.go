@@ -28,8 +28,8 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		return nil
 	}
 	o := s.rollouts[object.UID]
-	if o == nil && !s.resolution.ProfileResults[object.Name].Accepted {
-		return object.Status.Rollout.DeepCopy() // it goes on when the spec is accepted again
+	if o == nil && (s.awaitsRevisions || !s.resolution.ProfileResults[object.Name].Accepted) {
+		return object.Status.Rollout.DeepCopy() // it goes on when they are read, or the spec is accepted again
 	}
 	if o == nil {
 		healthy := &v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutHealthy, Weight: 100,

@@ -37,8 +37,10 @@ type state struct {
 	// counted returns the counts of a shadow that are due to be written, by its resolve.Profile.ID,
 	// nil if there are none.
 	counted func(id string) *v1alpha1.ShadowStatus
-	// rollouts are the roll-outs under way.
-	rollouts rollouts
+	// rollouts are the roll-outs under way. If awaitsRevisions, there may be others: the stored
+	// revisions are still to be read.
+	rollouts        rollouts
+	awaitsRevisions bool
 }
 
 // profileStatus returns the status of a profile. It keeps the times of everything that has not

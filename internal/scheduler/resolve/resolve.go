@@ -213,6 +213,13 @@ func (r *Resolution) Try(candidate *Profile) {
 	}
 }
 
+// Tries reports whether a profile that decides pods has the revision that is to be rolled out step by
+// step, so that it must not decide all of them.
+func (r *Resolution) Tries(p *Profile) bool {
+	candidate := r.Candidates[p.SchedulerName]
+	return p.Schedules() && candidate != nil && candidate.Revision == p.Revision
+}
+
 // Schedules reports whether the profile decides the pods of its scheduler name, but for a canary's
 // share.
 func (p *Profile) Schedules() bool { return p.Shadow == nil && !p.Canary }
