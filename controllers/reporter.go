@@ -37,6 +37,10 @@ const (
 	// server has. It doubles with each conflict, up to maxStaleRetry.
 	staleRetry    = 50 * time.Millisecond
 	maxStaleRetry = 10 * time.Second
+
+	// confirmAfter is how long after a write of status the object is compared with what is stored:
+	// etcd may have been restored from a backup before informers received the write.
+	confirmAfter = time.Minute
 )
 
 // reporter writes what passes report: revisions, statuses and Events. It runs beside the
@@ -97,6 +101,8 @@ type subject struct {
 	written client.Object
 	// unanswered is the last write of status if it got no response. It may have taken effect.
 	unanswered *unanswered
+	// confirmAt is when to compare the object with what is stored, zero if it was not written since.
+	confirmAt time.Time
 	// stale is how long the last conflict delayed the next attempt, 0 if the last write succeeded.
 	stale time.Duration
 }
@@ -245,10 +251,10 @@ func (r *reporter) process(ctx context.Context, uid types.UID) {
 	if queue.NumRequeues(uid) > 0 {
 		w.timeout = lastTimeout
 	}
-	var err error
-	if object := latest.policies[uid]; object != nil {
+	err := w.confirm(ctx, uid)
+	if object := latest.policies[uid]; object != nil && err == nil {
 		err = w.policy(ctx, object)
-	} else if object := latest.profiles[uid]; object != nil {
+	} else if object := latest.profiles[uid]; object != nil && err == nil {
 		err = w.profile(ctx, object)
 	}
 	switch {
@@ -261,6 +267,9 @@ func (r *reporter) process(ctx context.Context, uid types.UID) {
 	default:
 		s.stale = 0
 		queue.Forget(uid)
+		if !s.confirmAt.IsZero() {
+			queue.AddAfter(uid, s.confirmAt.Sub(r.clock.Now()))
+		}
 	}
 }
 

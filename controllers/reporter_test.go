@@ -446,6 +446,42 @@ func TestAStatusIsWrittenWithTheVersionThatTheAPIServerHas(t *testing.T) {
 	})
 }
 
+// TestWhatEtcdHasLostIsWrittenAgain has an etcd that was restored from a backup right after the
+// writes, so that the cache has never had them.
+func TestWhatEtcdHasLostIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.version = "1000"
+		d.run("", 1, "a")
+		d.report()
+		if diff := cmp.Diff([]string{"store a", "report a"}, d.written()); diff != "" {
+			t.Fatalf("(-want +got)\n%s", diff)
+		}
+		d.version = ""
+		lost := &v1alpha1.SchedulerProfile{}
+		if err := d.client.Get(t.Context(), client.ObjectKey{Name: "a"}, lost); err != nil {
+			t.Fatal(err)
+		}
+		lost.Status = v1alpha1.SchedulerProfileStatus{}
+		if err := errors.Join(d.client.Status().Update(t.Context(), lost),
+			d.client.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{}, client.InNamespace("default"))); err != nil {
+			t.Fatal(err)
+		}
+		elapse(confirmAfter - time.Second)
+		if got := d.written(); len(got) > 0 {
+			t.Errorf("written before anything can be known: %v", got)
+		}
+		elapse(time.Second)
+		if diff := cmp.Diff([]string{"store a", "report a"}, d.written()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		elapse(10 * confirmAfter)
+		if got := d.written(); len(got) > 0 {
+			t.Errorf("written once more: %v", got)
+		}
+	})
+}
+
 func TestOnlyTheLatestReportIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -96,6 +97,25 @@ func (w *write) policy(ctx context.Context, object *v1alpha1.SchedulingPolicy) e
 	return w.failure(notKept, err)
 }
 
+// confirm reads the revisions of an object anew if that is due, and relies on the cache from then
+// on.
+func (w *write) confirm(ctx context.Context, uid types.UID) error {
+	s := w.subject
+	if s.confirmAt.IsZero() || w.clock.Now().Before(s.confirmAt) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	if w.report.unreadable == nil {
+		if err := w.archive.Reload(ctx, uid); err != nil {
+			log.FromContext(ctx).Error(err, "Reading the stored revisions of an object failed; trying again", "uid", uid)
+			return err
+		}
+	}
+	s.written, s.confirmAt = nil, time.Time{}
+	return nil
+}
+
 // failure returns the error to retry for, nil if there is none.
 func (w *write) failure(notKept, notReported error) error {
 	if notKept != nil && w.report.unreadable == nil {
@@ -173,6 +193,9 @@ func (w *write) status(ctx context.Context, before, after client.Object, news []
 		return err
 	}
 	s.written, s.unanswered = after, nil
+	if s.confirmAt.IsZero() {
+		s.confirmAt = w.clock.Now().Add(confirmAfter)
+	}
 	w.record(after, news)
 	return nil
 }

@@ -25,10 +25,10 @@ const maxAttempts = 4
 // Archive stores revisions in one namespace. It does not watch ControllerRevisions, since others
 // may have many: Load lists them, and from then on an index in memory follows what Store writes.
 // Archive notices changes by others when a write fails because of them, and otherwise at the next
-// Load.
+// Load or Reload.
 //
-// All methods may be called from any goroutine, except that Store and Trim of one object are called
-// one after the other, and so is Load.
+// All methods may be called from any goroutine, except that Store, Reload and Trim of one object are
+// called one after the other, and so is Load.
 type Archive struct {
 	// Client reads and writes without a cache.
 	Client client.Client
@@ -121,11 +121,9 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 			err = a.update(ctx, c.update)
 		}
 		if errors.Is(err, errOthers) && attempt < maxAttempts {
-			revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(want.UID)}, nil)
-			if err != nil {
+			if err := a.Reload(ctx, want.UID); err != nil {
 				return nil, err
 			}
-			a.set(want.UID, revisions)
 			continue
 		}
 		if err != nil {
@@ -139,6 +137,15 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 		}
 		return &Stored{Revision: have[at], Again: c.again}, nil
 	}
+}
+
+// Reload reads the revisions of one object.
+func (a *Archive) Reload(ctx context.Context, uid types.UID) error {
+	revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(uid)}, nil)
+	if err == nil {
+		a.change(uid, func([]Revision) []Revision { return revisions })
+	}
+	return err
 }
 
 // errOthers means that the index differs from the API server.
@@ -236,11 +243,6 @@ func (a *Archive) put(r Revision) {
 		Sort(next)
 		return next
 	})
-}
-
-// set replaces the revisions of an object.
-func (a *Archive) set(uid types.UID, revisions []Revision) {
-	a.change(uid, func([]Revision) []Revision { return revisions })
 }
 
 // change changes the revisions of an object.
