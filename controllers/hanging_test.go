@@ -148,7 +148,7 @@ var _ = Describe("Changes in quick succession", func() {
 		last := expectProfile(ctx, "mine", isProgrammed)
 		Expect(last.Status.Active.Generation).To(Equal(int64(changes + 1)))
 		Expect(run.Scheduler.Store().Current().Get("mine").Config.PercentageOfNodesToScore).To(Equal(int32(changes)))
-		Expect(factory.calls()).To(Equal(2))
+		Expect(factory.calls()).To(Equal(1))
 		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
 		expectBound(ctx, createPod(ctx, "pod", "mine"))
 	})

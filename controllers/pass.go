@@ -23,8 +23,7 @@ const (
 type pass struct {
 	// leading reports whether this replica leads, and so writes what the pass reports.
 	leading bool
-	// objects holds the objects that gather has read. behind means that the cache has older ones, or
-	// lacks some.
+	// objects holds the objects that gather has read. behind means that the cache has older ones.
 	objects objects
 	behind  bool
 	// resolution is the configuration that the objects specify.

@@ -166,9 +166,9 @@ type liveObjects struct {
 	read     time.Time
 }
 
-// replaceOlder replaces the objects of a set that are older than the live ones, and adds policies
-// that are missing. It reports whether there were any. After liveFor, it leaves the set as it is:
-// live objects that informers still have not received were deleted, or lost when etcd was restored.
+// replaceOlder replaces the objects of a set that are older than the live ones, and reports whether
+// there were any. After liveFor, it leaves the set as it is: what informers still have not received
+// was lost when etcd was restored. It adds no objects that are missing: most of those were deleted.
 func (l *liveObjects) replaceOlder(set *objects, now time.Time) (behind bool) {
 	if now.Sub(l.read) > liveFor {
 		return false
@@ -179,17 +179,10 @@ func (l *liveObjects) replaceOlder(set *objects, now time.Time) (behind bool) {
 			set.profiles[i], behind = *live, true
 		}
 	}
-	cachedPolicies := sets.Set[string]{}
 	for i := range set.policies {
 		cached := &set.policies[i]
-		cachedPolicies.Insert(cached.Name)
 		if live := l.policies[cached.UID]; live != nil && isLater(live.ResourceVersion, cached.ResourceVersion) {
 			set.policies[i], behind = *live, true
-		}
-	}
-	for _, live := range l.policies {
-		if !cachedPolicies.Has(live.Name) {
-			set.policies, behind = append(set.policies, *live), true
 		}
 	}
 	return behind

@@ -283,15 +283,16 @@ func TestANewLeaderRecallsWhatTheLastOneWrote(t *testing.T) {
 					policies, behind, wantStage, wantPolicies, wantBehind)
 			}
 		}
-		expect("1", rollout.Aborted, "default:2 another:0 ", true)
-		expect("5000", rollout.Canary, "default:1 another:0 ", true) // another has not been received
-		time.Sleep(liveFor + 1)                                      //nolint:forbidigo // of the bubble
-		expect("5000", rollout.Canary, "default:1 ", false)          // and was deleted
+		expect("1", rollout.Aborted, "default:2 ", true) // another was deleted
+		expect("2", rollout.Aborted, "default:2 ", true)
+		time.Sleep(liveFor + 1)                          //nolint:forbidigo // of the bubble
+		expect("3", rollout.Canary, "default:1 ", false) // what was live is lost
 		if got := (&pass{behind: true}).requeueAfter(now); got != firstRetry {
 			t.Errorf("the next pass is after %v", got)
 		}
 
-		expect("1", rollout.Aborted, "default:2 another:0 ", true) // etcd was restored, so they are read again
+		expect("1", rollout.Aborted, "default:2 ", true) // etcd was restored, so they are read again
+		expect("5000", rollout.Canary, "default:1 ", false)
 	})
 }
 
