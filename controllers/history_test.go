@@ -432,9 +432,7 @@ var _ = Describe("A replica that becomes the leader", func() {
 
 	lead := func(ctx context.Context) {
 		GinkgoHelper()
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
-		lease.Spec.HolderIdentity = ptr.To("")
-		Expect(k8s.Update(ctx, lease)).To(Succeed())
+		release(ctx, lease)
 	}
 
 	It("runs what the last leader stored, even if it has not seen it itself", func(ctx context.Context) {

@@ -146,9 +146,7 @@ var _ = Describe("Status", func() {
 		expectPending(ctx, pod)
 		Expect(eventsOf(ctx, expectUnreported(ctx, "mine"))).To(BeEmpty())
 
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
-		lease.Spec.HolderIdentity = ptr.To("")
-		Expect(k8s.Update(ctx, lease)).To(Succeed())
+		release(ctx, lease)
 		expectProfile(ctx, "mine", isAccepted, isProgrammed)
 		expectPolicy(ctx, "default", isAccepted, isProgrammed)
 		expectBound(ctx, pod)
@@ -221,6 +219,15 @@ var _ = Describe("Events on a profile", func() {
 		Consistently(eventsOf).WithArguments(ctx, other).Should(HaveLen(1))
 	})
 })
+
+// release releases a lease as its holder does.
+func release(ctx context.Context, lease *coordinationv1.Lease) {
+	GinkgoHelper()
+	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To[int32](1)
+	lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+	Expect(k8s.Update(ctx, lease)).To(Succeed())
+}
 
 // versions returns the resource versions of all profiles and policies.
 func versions(ctx context.Context) map[string]string {

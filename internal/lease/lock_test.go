@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -66,10 +67,17 @@ type replica struct {
 
 func (w *world) start(name string) *replica {
 	w.Helper()
+	return w.startUnready(name, nil)
+}
+
+// startUnready starts a replica that is ready to lead when the channel is closed.
+func (w *world) startUnready(name string, ready <-chan struct{}) *replica {
+	w.Helper()
 	term := NewTerm(renewDeadline)
 	r := &replica{term: term, leads: make(chan struct{}), over: make(chan struct{})}
 	r.lock = NewLock(Config{Namespace: "here", Name: "lease", Identity: name, Client: w.client, Watch: w.client,
 		RetryPeriod: retryPeriod, Term: term})
+	r.lock.AwaitReady(ready)
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(w.Context())
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -115,6 +123,13 @@ func (c *cuttable) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord,
 	return c.Lock.Get(ctx)
 }
 
+func (c *cuttable) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if c.cut() {
+		return errors.New("no route to host")
+	}
+	return c.Lock.Create(ctx, record)
+}
+
 func (c *cuttable) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if c.cut() {
 		return errors.New("no route to host")
@@ -139,14 +154,7 @@ func (w *world) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (r *replica) isLeading() bool {
-	select {
-	case <-r.leads:
-		return true
-	default:
-		return false
-	}
-}
+func (r *replica) isLeading() bool { return isClosed(r.leads) }
 
 func (w *world) lease() *coordinationv1.Lease {
 	w.Helper()
@@ -162,6 +170,11 @@ func (w *world) hold(holder string) {
 	w.Helper()
 	lease := w.lease()
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(holder), ptr.To(metav1.NowMicro())
+	w.update(lease)
+}
+
+func (w *world) update(lease *coordinationv1.Lease) {
+	w.Helper()
 	if _, err := w.client.CoordinationV1().Leases("here").
 		Update(w.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		w.Fatal(err)
@@ -215,17 +228,177 @@ func TestBothReplicasKnowTheHolder(t *testing.T) {
 	}
 }
 
-func TestAFollowerTakesALeaseThatIsDeletedAtOnce(t *testing.T) {
+// deleteLease deletes the Lease.
+func (w *world) deleteLease() {
+	w.Helper()
+	if err := w.client.CoordinationV1().Leases("here").
+		Delete(w.Context(), "lease", metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// The leader may act until its term ends, since it does not know yet what has happened.
+func TestAFollowerWaitsIfTheLeaseIsFreeAndWasNotReleased(t *testing.T) {
+	for name, change := range map[string]func(w *world, earlier *coordinationv1.Lease){
+		"it is deleted": func(w *world, _ *coordinationv1.Lease) { w.deleteLease() },
+		"somebody removes the holder": func(w *world, _ *coordinationv1.Lease) {
+			lease := w.lease()
+			lease.Spec.HolderIdentity = nil
+			w.update(lease)
+		},
+		"etcd has an earlier release again": (*world).update,
+		"etcd has an earlier release again, of a clock that is ahead": func(w *world, earlier *coordinationv1.Lease) {
+			earlier.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(time.Hour)))
+			w.update(earlier)
+		},
+		"it is created and released again, by a clock that is late": func(w *world, _ *coordinationv1.Lease) {
+			lease := w.lease()
+			lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = nil, ptr.To[int32](releasedSeconds)
+			lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+			w.update(lease)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				before := w.start("before")
+				<-before.leads
+				before.stop()
+				<-before.over
+				earlier := w.lease()
+				leader, follower := w.pair()
+				w.cut.Store(true)
+				renewed := w.lease().Spec.RenewTime.Time
+				change(w, earlier)
+				w.pass(leaseDuration - time.Since(renewed) - time.Second)
+				if follower.isLeading() {
+					t.Error("it leads before the lease would have expired")
+				}
+				w.pass(2 * time.Second)
+				if !follower.isLeading() {
+					t.Errorf("it does not lead %v after the last renewal", time.Since(renewed))
+				}
+				if err := leader.term.Check(); !errors.Is(err, ErrOver) {
+					t.Errorf("the term of the last leader: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestALeaderKeepsALeaseThatIsDeleted(t *testing.T) {
 	inWorld(t, func(w *world) {
-		_, follower := w.pair()
-		w.cut.Store(true) // or the leader would create the Lease again
-		if err := w.client.CoordinationV1().Leases("here").
-			Delete(t.Context(), "lease", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
+		leader, follower := w.pair()
+		w.deleteLease()
+		w.pass(time.Minute)
+		if err := leader.term.Check(); err != nil || follower.isLeading() {
+			t.Errorf("the term of the leader: %v; the follower leads: %v", err, follower.isLeading())
 		}
+		leader.stop()
+		<-leader.over
 		synctest.Wait()
 		if !follower.isLeading() {
+			t.Error("the follower does not lead after the release")
+		}
+	})
+}
+
+func TestAReplicaTakesTheLeaseWhenItIsReady(t *testing.T) {
+	for name, exists := range map[string]bool{"there is no Lease": false, "it was released": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				if exists {
+					before := w.start("before")
+					<-before.leads
+					before.stop()
+					<-before.over
+				}
+				ready := make(chan struct{})
+				r := w.startUnready("a", ready)
+				w.pass(time.Second)
+				if r.isLeading() {
+					t.Error("it leads before it is ready")
+				}
+				close(ready)
+				synctest.Wait()
+				if !r.isLeading() {
+					t.Error("it does not lead")
+				}
+			})
+		})
+	}
+}
+
+func TestTheLeaseHasAHolderAlthoughNoReplicaIsReady(t *testing.T) {
+	inWorld(t, func(w *world) {
+		r := w.startUnready("a", make(chan struct{}))
+		w.pass(readyPatience - time.Second)
+		if r.isLeading() {
+			t.Error("it leads early")
+		}
+		w.pass(time.Second)
+		if !r.isLeading() {
 			t.Error("it does not lead")
+		}
+	})
+}
+
+func TestAReplicaThatIsNotReadyLeavesTheLeaseToOneThatIs(t *testing.T) {
+	for name, test := range map[string]struct{ watched, released bool }{
+		"it was released":                     {true, true},
+		"it has expired":                      {true, false},
+		"it was released, and no watch works": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				if !test.watched {
+					w.breakWatch(errors.New("not today"))
+				}
+				leader := w.start("a")
+				<-leader.leads
+				ready, soon := make(chan struct{}), make(chan struct{})
+				unready, other := w.startUnready("unready", ready), w.startUnready("other", soon)
+				w.pass(time.Minute)
+				if test.released {
+					leader.stop()
+					<-leader.over
+				} else {
+					w.cut.Store(true)
+					w.pass(leaseDuration)
+				}
+				w.pass(readyPatience - 5*time.Second)
+				if other.isLeading() || unready.isLeading() {
+					t.Error("one leads before it is ready")
+				}
+				close(soon)
+				synctest.Wait()
+				if !other.isLeading() {
+					t.Error("the one that is ready does not lead")
+				}
+				w.pass(time.Minute)
+				close(ready)
+				w.pass(time.Minute)
+				if unready.isLeading() {
+					t.Error("the other one leads, too")
+				}
+				other.stop()
+				<-other.over
+				w.pass(2 * retryPeriod)
+				if !unready.isLeading() {
+					t.Error("nobody leads")
+				}
+			})
+		})
+	}
+}
+
+func TestAReplicaThatIsNotReadyStops(t *testing.T) {
+	inWorld(t, func(w *world) {
+		r := w.startUnready("a", make(chan struct{}))
+		w.pass(time.Second)
+		r.stop()
+		synctest.Wait()
+		if !isClosed(r.over) || r.isLeading() {
+			t.Errorf("it has stopped: %v, and leads: %v", isClosed(r.over), r.isLeading())
 		}
 	})
 }
@@ -360,8 +533,8 @@ func TestAProcessThatStopsDoesNotTakeTheLease(t *testing.T) {
 			if exists := err == nil; exists != during {
 				t.Fatalf("%s: the lease exists: %v", name, exists)
 			}
-			if during && ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
-				t.Errorf("%s holds the lease", *lease.Spec.HolderIdentity)
+			if during && (*lease.Spec.HolderIdentity != "" || *lease.Spec.LeaseDurationSeconds != releasedSeconds) {
+				t.Errorf("%s: the lease was not released: %v", name, lease.Spec)
 			}
 		})
 	}
@@ -386,4 +559,51 @@ func TestALeaderThatWasStoppedDoesNotReleaseTheLeaseOfAnother(t *testing.T) {
 			t.Errorf("the term of the follower: %v", err)
 		}
 	})
+}
+
+// A renewal of the same process may be executed late, or somebody writes into the Lease.
+func TestAReleaseThatFailsIsRepeated(t *testing.T) {
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	conflict := apierrors.NewConflict(leases.GroupResource(), "lease", errors.New("it was changed"))
+	for name, test := range map[string]struct {
+		err      error
+		failures int
+		// holder is the holder after the failures.
+		holder, want string
+	}{
+		"it was changed":                          {conflict, 1, "a", ""},
+		"it was changed again and again":          {conflict, 2 * releaseTries, "a", ""},
+		"there is no answer":                      {context.DeadlineExceeded, 1, "a", ""},
+		"there is no answer, but it was executed": {context.DeadlineExceeded, 1, "", ""},
+		"there is never an answer":                {context.DeadlineExceeded, releaseTries, "a", "a"},
+		"another has taken it":                    {conflict, 1, "another", "another"},
+		"another has taken it, without an answer": {context.DeadlineExceeded, 1, "another", "another"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				failed := 0
+				fail := func(action clienttesting.Action) (bool, runtime.Object, error) {
+					lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+					if *lease.Spec.HolderIdentity != "" || failed == test.failures {
+						return false, nil, nil
+					}
+					failed++
+					lease = lease.DeepCopy()
+					lease.Spec.HolderIdentity = &test.holder
+					return true, nil, errors.Join(test.err, w.client.Tracker().Update(leases, lease, "here"))
+				}
+				w.client.PrependReactor("update", "leases", fail)
+				leader := w.start("a")
+				<-leader.leads
+				leader.stop()
+				<-leader.over
+				if got := *w.lease().Spec.HolderIdentity; got != test.want {
+					t.Errorf("the lease has the holder %q", got)
+				}
+				if err := leader.term.Check(); !errors.Is(err, ErrOver) {
+					t.Errorf("its term: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/klog/v2"
 )
 
@@ -155,3 +156,6 @@ func (t termBody) Read(p []byte) (int, error) {
 
 // WrappedRoundTripper returns the transport below, for client-go.
 func (g guard) WrappedRoundTripper() http.RoundTripper { return g.next }
+
+// CloseIdleConnections closes those of the transport below, for http.Client.
+func (g guard) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(g.next) }

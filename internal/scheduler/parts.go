@@ -172,6 +172,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Clock:         cfg.Clock,
 		EventSources:  sources,
 		Metrics:       metrics,
+		Term:          cfg.Term,
 	})
 	if err != nil {
 		return nil, err
@@ -191,7 +192,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Devices: env.Devices,
 		Profiles: s.store, Leading: &s.leading, Clock: cfg.Clock,
 	}
-	if err := sources.ListenToDevices(env.Devices); err != nil {
+	if err := sources.ListenToDevices(env.Devices, env.PodsInPreBind); err != nil {
 		return nil, err
 	}
 	p.groupScope = cfg.Informers.NewScope()

@@ -86,6 +86,14 @@ func (e *election) recordEvents(mgr ctrl.Manager) {
 	}
 }
 
+// awaitReady makes the election leave a free lease to replicas that are ready. Call it before the
+// manager starts.
+func (e *election) awaitReady(ready <-chan struct{}) {
+	if e != nil {
+		e.lock.AwaitReady(ready)
+	}
+}
+
 // leading returns the term of the leader, nil without leader election.
 func (e *election) leading() *lease.Term {
 	if e == nil {

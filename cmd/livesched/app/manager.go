@@ -140,6 +140,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		BuildTimeout:       o.ProfileBuildTimeout,
 		Term:               election.leading(),
 	})
+	election.awaitReady(sched.Ready())
 	archive, err := newArchive(mgr, election.leading(), o)
 	if err != nil {
 		return nil, err

@@ -127,6 +127,39 @@ var _ = Describe("A follower whose watch is late", func() {
 	})
 })
 
+var _ = Describe("A replica that cannot list the pods", func() {
+	It("leaves the lease to others until it can", func() {
+		listed := make(chan struct{})
+		config := rest.CopyConfig(cluster.Config)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateLists{listed, next} })
+		o := testcluster.Options()
+		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName = true, "default", "unlisted"
+		replica, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, o)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(replica.Stop(tolerated)).To(Succeed()) })
+		Consistently(replica.Elected(), "3s").ShouldNot(BeClosed())
+		close(listed)
+		Eventually(replica.Elected()).Should(BeClosed())
+	})
+})
+
+// lateLists is a transport that does not list the pods until a channel is closed.
+type lateLists struct {
+	listed <-chan struct{}
+	next   http.RoundTripper
+}
+
+func (t lateLists) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Path == "/api/v1/pods" {
+		select {
+		case <-t.listed:
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+	}
+	return t.next.RoundTrip(request)
+}
+
 // lateWatch holds back the events of some resources for a while. All of its transports share it.
 type lateWatch struct {
 	// path is the URL path of the resources.

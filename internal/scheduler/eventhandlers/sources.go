@@ -16,6 +16,7 @@ import (
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/devices"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -59,8 +60,17 @@ func NewSources(informers *informers.Source, q *queue.Queue) *Sources {
 	return s
 }
 
-// ListenToDevices delivers the cluster events of claims, slices and device classes.
-func (s *Sources) ListenToDevices(d *devices.Managers) error { return d.AddEventHandlers(s.handler) }
+// ListenToDevices delivers the cluster events of claims, slices and device classes. preBinding are
+// the pods whose binding cycles the loss of a claim ends.
+func (s *Sources) ListenToDevices(d *devices.Managers, preBinding *framework.PodsInPreBind) error {
+	return d.AddEventHandlers(func(resource fwk.EventResource) toolscache.ResourceEventHandler {
+		handler := s.handler(resource)
+		if resource == fwk.ResourceClaim {
+			handler = endingBindings(handler, preBinding)
+		}
+		return handler
+	})
+}
 
 // Require implements profile.EventSources.
 func (s *Sources) Require(ctx context.Context, resources []fwk.EventResource) (func(), error) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
@@ -135,7 +136,7 @@ func verdictOf(ctx context.Context, err error) verdict {
 	switch {
 	case err == nil, errors.As(err, &about) && about.said:
 		return works
-	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errBudget):
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errBudget), errors.Is(err, lease.ErrOver):
 		return unknown
 	}
 	return broken

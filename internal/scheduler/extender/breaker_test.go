@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
@@ -221,6 +222,7 @@ func TestOnlyFaultsOfTheExtenderCount(t *testing.T) {
 		{"no answer", t.Context(), errors.New("timeout"), broken},
 		{"the end of the cycle or of the process", ended, context.Canceled, unknown},
 		{"the end of the budget", spent, context.DeadlineExceeded, broken},
+		{"a call that is not made, since another replica may lead", t.Context(), lease.ErrOver, unknown},
 	} {
 		if got := verdictOf(test.ctx, test.err); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
@@ -236,7 +238,7 @@ func TestExtendersOfOneConfigurationShareTheirCircuits(t *testing.T) {
 	other := cfg
 	other.Timeout = 2 * time.Second
 	made := func(cfg resolve.Extender, policy Policy) *Extender {
-		e, err := New(&cfg, policy, b)
+		e, err := New(&cfg, policy, b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

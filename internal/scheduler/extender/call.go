@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
@@ -61,10 +63,14 @@ func (e Extender) ask(q question) error {
 		circuit.conclude(time.Now(), 0, probe, unknown)
 		return e.failed(q.verb, e.words(ctx, err))
 	}
-	if err := e.post(ctx, q, body, circuit, probe); err != nil {
-		return e.failed(q.verb, e.words(ctx, err))
+	err = e.post(ctx, q, body, circuit, probe)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, lease.ErrOver): // what follows depends on it
+		return fmt.Errorf("extender %q, %s: %w", e.name, q.verb, lease.ErrOver)
 	}
-	return nil
+	return e.failed(q.verb, e.words(ctx, err))
 }
 
 // probeInBackground makes a call whose answer is not used, to see whether the extender works again.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -50,8 +51,10 @@ type service struct {
 	closed atomic.Bool
 }
 
-// New returns an extender of a policy. It connects on the first call. The caller must close it.
-func New(cfg *resolve.Extender, policy Policy, breakers *Breakers) (*Extender, error) {
+// New returns an extender of a policy. It connects on the first call. The caller must close it. It
+// is not called once the term of this replica is over: it could bind a pod that the next leader has
+// bound to another node.
+func New(cfg *resolve.Extender, policy Policy, breakers *Breakers, term *lease.Term) (*Extender, error) {
 	parsed, err := url.Parse(cfg.URLPrefix)
 	if err != nil {
 		// url.Parse's error would quote a password in it
@@ -75,7 +78,7 @@ func New(cfg *resolve.Extender, policy Policy, breakers *Breakers) (*Extender, e
 			name:     name,
 			prefix:   strings.TrimRight(cfg.URLPrefix, "/"),
 			managed:  sets.New(cfg.ManagedResources...),
-			client:   &http.Client{Transport: transport, Timeout: cfg.Timeout, CheckRedirect: noRedirects},
+			client:   &http.Client{Transport: term.Guard(transport), Timeout: cfg.Timeout, CheckRedirect: noRedirects},
 			breakers: breakers,
 			key:      key,
 			circuits: circuits,

@@ -207,7 +207,7 @@ func TestTheNameIsTheURLWithoutItsPassword(t *testing.T) {
 		expectError(t, err, want)
 	}
 	if _, err := extender.New(&resolve.Extender{URLPrefix: "http://user:sesame@["}, extender.Policy{},
-		extender.NewBreakers(nil)); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
+		extender.NewBreakers(nil), nil); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
@@ -84,7 +85,7 @@ func everything(url string) resolve.Extender {
 // build returns an extender that is closed when the test ends.
 func build(t testing.TB, cfg resolve.Extender) *extender.Extender {
 	t.Helper()
-	e, err := extender.New(&cfg, extender.Policy{Name: "default"}, extender.NewBreakers(nil))
+	e, err := extender.New(&cfg, extender.Policy{Name: "default"}, extender.NewBreakers(nil), lease.NewTerm(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

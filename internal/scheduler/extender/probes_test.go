@@ -35,7 +35,7 @@ func opened(t *testing.T, cfg resolve.Extender, verb string) (e *Extender, arriv
 	}))
 	t.Cleanup(server.Close)
 	cfg.URLPrefix, cfg.Timeout = server.URL, time.Minute
-	e, err := New(&cfg, Policy{Name: t.Name()}, NewBreakers(nil))
+	e, err := New(&cfg, Policy{Name: t.Name()}, NewBreakers(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestAProbeThatFailsDoublesThePause(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	e, err := New(&resolve.Extender{URLPrefix: server.URL, FilterVerb: "filter", Timeout: time.Minute},
-		Policy{Name: t.Name()}, NewBreakers(nil))
+		Policy{Name: t.Name()}, NewBreakers(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

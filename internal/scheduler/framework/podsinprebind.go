@@ -13,8 +13,9 @@ import (
 )
 
 // PodsInPreBind holds the pods whose PreBind plugins run, by UID: while they run, preemption can
-// cancel a pod's binding cycle instead of deleting the pod. There is one collection per process,
-// for the same reason as with WaitingPods. It is safe for concurrent use.
+// cancel a pod's binding cycle instead of deleting the pod, and so does the loss of a resource
+// claim. There is one collection per process, for the same reason as with WaitingPods. It is safe
+// for concurrent use.
 type PodsInPreBind struct {
 	mu   sync.RWMutex // guards pods
 	pods map[types.UID]*podInPreBind

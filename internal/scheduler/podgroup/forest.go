@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -221,7 +222,7 @@ func compareKeys(a, b Key) int {
 }
 
 // Missing returns how many pods a group of pods lacks, without those that are ready. It may be
-// negative. It is 1 if the group has no object.
+// negative. If the group has no object any more, it lacks more than there are.
 func (r *Registry) Missing(key Key) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +233,7 @@ func (r *Registry) missingLocked(key Key) int {
 	if s := r.groups[key]; s != nil && s.group != nil {
 		return s.missing()
 	}
-	return 1
+	return math.MaxInt32
 }
 
 // LeavesOf returns the states of the groups of pods of a tree: On only if a group of the tree has a

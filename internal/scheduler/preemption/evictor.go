@@ -103,6 +103,8 @@ type Evictor struct {
 	// latest has the last preemption of each preemptor. A sweep drops those that no longer matter,
 	// when the map has doubled since the last one.
 	latest map[types.UID]*preemption
+	// elsewhere has the preemptors of latest by their victims on other nodes than their own.
+	elsewhere map[types.UID][]types.UID
 	// sweepAt is the size of latest at which it is swept.
 	sweepAt int
 	// rejected holds the victims whose binding cycles were ended, until latest drops the
@@ -159,10 +161,11 @@ func NewEvictor(ctx context.Context, cfg Config) *Evictor {
 
 		overdueCall: defaultOverdueCall,
 
-		active:   map[types.UID][]*eviction{},
-		latest:   map[types.UID]*preemption{},
-		sweepAt:  minSweep,
-		rejected: map[*corev1.Pod]struct{}{},
+		active:    map[types.UID][]*eviction{},
+		latest:    map[types.UID]*preemption{},
+		elsewhere: map[types.UID][]types.UID{},
+		sweepAt:   minSweep,
+		rejected:  map[*corev1.Pod]struct{}{},
 	}
 }
 
@@ -190,7 +193,7 @@ func (e *Evictor) begin(handle fwk.Handle, preemptions ...*preemption) {
 	n := newEviction(preemptions)
 	for _, p := range preemptions {
 		e.active[p.preemptor.UID] = append(e.active[p.preemptor.UID], n)
-		e.latest[p.preemptor.UID] = p
+		e.rememberLocked(p)
 	}
 	e.running.Go(func() { e.run(handle, n) })
 }

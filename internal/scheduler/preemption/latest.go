@@ -12,6 +12,43 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
+// rememberLocked makes a preemption the last one of its preemptor.
+func (e *Evictor) rememberLocked(p *preemption) {
+	uid := p.preemptor.UID
+	e.forgetLocked(uid)
+	e.latest[uid] = p
+	for _, v := range p.victims {
+		if v.pod.Spec.NodeName != p.node {
+			e.elsewhere[v.pod.UID] = append(e.elsewhere[v.pod.UID], uid)
+		}
+	}
+}
+
+// forgetLocked drops the last preemption of a preemptor, if there is one.
+func (e *Evictor) forgetLocked(preemptor types.UID) {
+	p := e.latest[preemptor]
+	if p == nil {
+		return
+	}
+	delete(e.latest, preemptor)
+	for _, v := range p.victims {
+		rest := slices.DeleteFunc(e.elsewhere[v.pod.UID], func(uid types.UID) bool { return uid == preemptor })
+		if len(rest) > 0 {
+			e.elsewhere[v.pod.UID] = rest
+		} else {
+			delete(e.elsewhere, v.pod.UID)
+		}
+	}
+}
+
+// awaitedBy returns the preemptors of a victim on another node than theirs. The event of its end
+// must wake them: they may wait for no other pod any more.
+func (e *Evictor) awaitedBy(victim types.UID) []types.UID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.elsewhere[victim])
+}
+
 // awaited returns the victims of a pod's last preemption that the snapshot still has on their
 // nodes. There are none if the pod is no longer nominated for its node, or if one of them could not
 // be evicted and does not end. A victim that is back does not count.
@@ -77,7 +114,7 @@ func (e *Evictor) sweepLocked() {
 	clear(e.rejected)
 	for uid, p := range e.latest {
 		if e.active[uid] == nil && !e.isNominated(p) {
-			delete(e.latest, uid)
+			e.forgetLocked(uid)
 			continue
 		}
 		for _, v := range p.victims {

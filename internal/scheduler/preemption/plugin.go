@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
@@ -80,8 +81,8 @@ func New(
 }
 
 // PostFilter chooses the node to preempt pods on, begins the eviction of its victims, and returns
-// the node as the one to nominate. While victims of the pod's last preemption are still leaving its
-// nominated node, the pod waits for them and preempts no other pods.
+// the node as the one to nominate. While victims of the pod's last preemption are still leaving
+// nodes that may take the pod, it waits for them and preempts no other pods.
 func (p *Plugin) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
@@ -156,6 +157,9 @@ func (p *Plugin) preempt(
 
 // GatesUntilUngated implements queue.Ungater: the end of the evictions ungates the pod.
 func (p *Plugin) GatesUntilUngated(pod *corev1.Pod) bool { return p.evictor.isEvicting(pod.UID) }
+
+// AwaitedBy implements queue.Awaiter.
+func (p *Plugin) AwaitedBy(victim types.UID) []types.UID { return p.evictor.awaitedBy(victim) }
 
 // PreEnqueue holds a pod back while its victims are being evicted.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {

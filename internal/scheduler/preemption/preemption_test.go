@@ -396,6 +396,46 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 			}
 		})
 	}
+	// As the pods of a group that is evicted as a whole. A plugin for which they do not matter has
+	// refused the pod.
+	for name, inFlight := range map[string]bool{"": false, ", also while it is tried": true} {
+		t.Run("is woken by the end of a victim on another node"+name, func(t *testing.T) {
+			p := newEnvironment(t)
+			here, there, other := p.running("n1", 1)[0], p.running("n2", 1)[0], p.running("n2", 1)[0]
+			p.addNode("n1", here)
+			p.addNode("n2", there, other)
+			preemptor := p.pending(10)
+			popped := p.pop(preemptor)
+			p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, preemptor),
+				&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
+			p.evictor.begin(&handle{environment: p},
+				newPreemption(preemptor, "n1", names.DefaultPreemption, []*corev1.Pod{here, there}))
+			p.ended()
+			taker := p.running("n1", 1)[0]
+			must(t, p.cache.RemovePod(logr.Discard(), here))
+			must(t, p.cache.AddPod(logr.Discard(), taker))
+			if _, status := p.postFilter(preemptor); status.Message() != "preemption: "+terminating {
+				t.Errorf("it does not wait for its victim: %v", status)
+			}
+			refuse := func() {
+				popped.UnschedulablePlugins.Insert(names.NodePorts)
+				kept, err := p.queue.Requeue(logr.Discard(), popped, nil)
+				if must(t, err); !kept {
+					t.Fatal("the pod is not kept")
+				}
+			}
+			if !inFlight {
+				refuse()
+				p.gone(other)
+				p.expectPlace(preemptor, queue.Unschedulable)
+			}
+			p.gone(there)
+			if inFlight {
+				refuse()
+			}
+			p.expectPlace(preemptor, queue.Active, queue.Backoff)
+		})
+	}
 	t.Run("preempts elsewhere if it is no longer nominated", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
 		p.queue.Nominator().DeleteNominatedPodIfExists(preemptor)
@@ -488,15 +528,20 @@ func TestObsoletePreemptionsAreForgotten(t *testing.T) {
 	nominated := p.pending(10)
 	p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, nominated),
 		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
-	kept := &victim{pod: &corev1.Pod{}, state: rejected}
-	shared.latest[nominated.UID] = &preemption{preemptor: nominated, node: "n1", victims: []*victim{kept}}
-	shared.latest[standing.UID] = &preemption{preemptor: standing, node: "n1"}
+	elsewhere := func() *victim {
+		return &victim{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(rand.String(8))},
+			Spec: corev1.PodSpec{NodeName: "n2"}}, state: rejected}
+	}
+	kept := elsewhere()
+	shared.rememberLocked(&preemption{preemptor: nominated, node: "n1", victims: []*victim{elsewhere()}})
+	shared.rememberLocked(&preemption{preemptor: nominated, node: "n1", victims: []*victim{kept}})
+	shared.rememberLocked(&preemption{preemptor: standing, node: "n1"})
 	shared.active[standing.UID] = []*eviction{newEviction([]*preemption{shared.latest[standing.UID]})}
 	shared.rejected[kept.pod] = struct{}{}
 	for range minSweep - 2 {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(rand.String(8))}}
-		v := &victim{pod: &corev1.Pod{}, state: rejected}
-		shared.latest[pod.UID] = &preemption{preemptor: pod, node: "n1", victims: []*victim{v}}
+		v := elsewhere()
+		shared.rememberLocked(&preemption{preemptor: pod, node: "n1", victims: []*victim{v}})
 		shared.rejected[v.pod] = struct{}{}
 	}
 	shared.mu.Lock()
@@ -504,6 +549,9 @@ func TestObsoletePreemptionsAreForgotten(t *testing.T) {
 	shared.sweepLocked()
 	if len(shared.latest) != 2 || shared.latest[nominated.UID] == nil || shared.latest[standing.UID] == nil {
 		t.Errorf("kept are %v", shared.latest)
+	}
+	if len(shared.elsewhere) != 1 || len(shared.elsewhere[kept.pod.UID]) != 1 {
+		t.Errorf("victims on other nodes are %v", shared.elsewhere)
 	}
 	if _, ok := shared.rejected[kept.pod]; len(shared.rejected) != 1 || !ok {
 		t.Errorf("%d victims are kept", len(shared.rejected))

@@ -127,7 +127,7 @@ func (a *assembly) makeExtenders(ctx context.Context) error {
 	}
 	h := a.instance.handle
 	for i := range a.cfg.Extenders {
-		e, err := extender.New(&a.cfg.Extenders[i], policyOf(a.cfg), a.env.breakers)
+		e, err := extender.New(&a.cfg.Extenders[i], policyOf(a.cfg), a.env.breakers, a.env.Term)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/extender"
@@ -48,8 +49,8 @@ type Environment struct {
 	shadows *Environment
 }
 
-// Dependencies holds the parts that an Environment is made of. All but Groups, Clock and Metrics
-// are required, apart from those of shadow profiles.
+// Dependencies holds the parts that an Environment is made of. All but Groups, Clock, Metrics and
+// Term are required, apart from those of shadow profiles.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
@@ -93,6 +94,9 @@ type Dependencies struct {
 	EventSources EventSources
 	// Metrics records plugin and extension point durations off the scheduling path. May be nil.
 	Metrics *schedmetrics.MetricAsyncRecorder
+	// Term is the term of this replica as the leader, after which extenders are not called. nil
+	// without leader election.
+	Term *lease.Term
 }
 
 // NewEnvironment returns the Environment of a process. The caller waits for the scope to sync.

@@ -5,6 +5,7 @@ package profile
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
@@ -109,5 +111,22 @@ func TestWithoutExtendersNothingWakesPodsForThem(t *testing.T) {
 	if found := wakers(p.Queue.Hints); len(found) > 0 || p.Extenders(t.Context()) != nil ||
 		len(p.handle.Extenders()) > 0 || p.handle.Within(t.Context()) != fwk.Handle(p.handle) {
 		t.Errorf("events of %v wake pods; extenders %v", found, p.Extenders(t.Context()))
+	}
+}
+
+func TestExtendersAreNotCalledAfterTheTerm(t *testing.T) {
+	e := newTestEnv(t, nil)
+	e.Term = lease.NewTerm(time.Hour)
+	p, err := e.builder().Build(e.ctx, e.extended(t, nil,
+		resolve.Extender{URLPrefix: "http://127.0.0.1:1", BindVerb: "bind", Timeout: time.Minute}))
+	must(t, err)
+	defer func() {
+		p.Release(logr.Discard())
+		<-p.Closed()
+	}()
+	e.Term.Renew(time.Now())
+	e.Term.End()
+	if err := p.Extenders(e.ctx)[0].Bind(&corev1.Binding{}); !errors.Is(err, lease.ErrOver) {
+		t.Error(err)
 	}
 }

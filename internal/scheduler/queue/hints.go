@@ -5,6 +5,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -33,19 +34,28 @@ const (
 	immediately
 )
 
-// leaves returns the node that a pod has left if the event is its end, "" for any other event. It
-// helps the pods that are nominated for the node, whatever the hints say: as long as a pod ends
-// there, preemption does not look for another node, although plugins for which that pod does not
-// matter may refuse this one.
-func (ev *clusterEvent) leaves() string {
+// ended returns the pod that has left its node if the event is its end, nil for any other event. It
+// helps the pods that are nominated for the node, and those whose victim it is, whatever the hints
+// say: as long as such a pod ends, preemption does not look for another node, although plugins for
+// which that pod does not matter may refuse this one.
+func (ev *clusterEvent) ended() *corev1.Pod {
 	if ev.event.Resource != schedframework.EventAssignedPodDelete.Resource ||
 		ev.event.ActionType != schedframework.EventAssignedPodDelete.ActionType {
-		return ""
+		return nil
 	}
-	if pod, ok := ev.oldObj.(*corev1.Pod); ok {
-		return pod.Spec.NodeName
+	if pod, ok := ev.oldObj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return pod
 	}
-	return ""
+	return nil
+}
+
+// awaitsEndLocked reports whether an event is the end of a pod for which preemption waits.
+func (q *Queue) awaitsEndLocked(e *entry, ev *clusterEvent) bool {
+	pod := ev.ended()
+	return pod != nil && (pod.Spec.NodeName == q.nominator.NodeOf(e.pod.UID) ||
+		slices.ContainsFunc(e.profile.awaiters, func(pl Awaiter) bool {
+			return slices.Contains(pl.AwaitedBy(pod.UID), e.pod.UID)
+		}))
 }
 
 // worthRequeuingLocked decides whether an event may help the pod, by the hints of the plugins that

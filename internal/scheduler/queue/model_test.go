@@ -62,8 +62,9 @@ type modelPod struct {
 }
 
 type modelNominee struct {
-	node string
-	pod  *corev1.Pod
+	node    string
+	earlier []string
+	pod     *corev1.Pod
 }
 
 // profile returns the settings that decide about a pod, nil if none do.
@@ -140,11 +141,7 @@ func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 		}
 		return
 	}
-	node := newPod.Status.NominatedNodeName
-	if nominee, known := m.nominees[newPod.UID]; known && node == oldPod.Status.NominatedNodeName {
-		node = nominee.node
-	}
-	m.nominate(newPod, node)
+	m.nominateByStatus(newPod, oldPod.Status.NominatedNodeName)
 	m.current(newPod.UID) // its owner may be another one
 	if p.place == Unschedulable || p.place == Gated {
 		for _, event := range changes {
@@ -562,9 +559,41 @@ func (m *model) nominationEnded(priority int32) {
 		func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
 }
 
-func (m *model) nominate(pod *corev1.Pod, node string) {
+// nominateByStatus follows an update of a pod, whose status named a node before.
+func (m *model) nominateByStatus(pod *corev1.Pod, before string) {
+	node := pod.Status.NominatedNodeName
+	nominee := m.nominees[pod.UID]
+	if seen := slices.Index(nominee.earlier, node); nominee.node != "" && node == before {
+		node = nominee.node
+	} else if seen >= 0 {
+		node, nominee.earlier = nominee.node, nominee.earlier[seen+1:]
+	} else {
+		nominee.earlier = nil
+	}
+	m.nominate(pod, node, nominee.earlier...)
+}
+
+// nominateInMemory nominates a pod before its status names the node.
+func (m *model) nominateInMemory(pod *corev1.Pod, node string) {
+	nominee := m.nominees[pod.UID]
+	earlier := nominee.earlier
+	if nominee.node == pod.Status.NominatedNodeName {
+		earlier = nil
+	} else if nominee.node != "" && nominee.node != node {
+		earlier = nil
+		for _, other := range nominee.earlier {
+			if other != nominee.node {
+				earlier = append(earlier, other)
+			}
+		}
+		earlier = append(earlier, nominee.node)
+	}
+	m.nominate(pod, node, earlier...)
+}
+
+func (m *model) nominate(pod *corev1.Pod, node string, earlier ...string) {
 	delete(m.nominees, pod.UID)
 	if known := m.known(pod); node != "" && m.profile(pod) != nil && known != nil && known.Spec.NodeName == "" {
-		m.nominees[pod.UID] = modelNominee{node: node, pod: pod}
+		m.nominees[pod.UID] = modelNominee{node: node, earlier: earlier, pod: pod}
 	}
 }

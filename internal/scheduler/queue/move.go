@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -86,9 +87,8 @@ type candidate struct {
 	// left it since, the hints are called for the pod.
 	alike    *hintGroup
 	strategy strategy
-	// nominated means that the event is the end of a pod on the node that this one is nominated
-	// for.
-	nominated bool
+	// awaits means that the event is the end of a pod for which preemption waits.
+	awaits bool
 }
 
 func newCandidate(e *entry) candidate {
@@ -154,16 +154,33 @@ func (m *move) beginLocked() {
 	if m.event.newObj != nil && schedframework.ClusterEventIsWildCard(event) {
 		return
 	}
-	for _, nominated := range m.nominator.NominatedPodsForNode(m.event.leaves()) {
-		if e := m.pods[nominated.GetPod().UID]; e != nil && e.place == Unschedulable {
-			c := newCandidate(e)
-			c.nominated = true
-			m.candidates = append(m.candidates, c)
-		}
+	if pod := m.event.ended(); pod != nil {
+		m.collectAwaitingLocked(pod)
 	}
 	for _, k := range m.unschedulable.ordered {
 		if !k.profile.replaced && k.concerns(event) {
 			m.hintGroups = append(m.hintGroups, k.groups...)
+		}
+	}
+}
+
+// collectAwaitingLocked collects the pods for which preemption waits for the end of a pod.
+func (m *move) collectAwaitingLocked(ended *corev1.Pod) {
+	collect := func(uid types.UID) {
+		if e := m.pods[uid]; e != nil && e.place == Unschedulable {
+			c := newCandidate(e)
+			c.awaits = true
+			m.candidates = append(m.candidates, c)
+		}
+	}
+	for _, nominated := range m.nominator.NominatedPodsForNode(ended.Spec.NodeName) {
+		collect(nominated.GetPod().UID)
+	}
+	for p := range m.rules.all() {
+		for _, pl := range p.awaiters {
+			for _, uid := range pl.AwaitedBy(ended.UID) {
+				collect(uid)
+			}
 		}
 	}
 }
@@ -209,7 +226,7 @@ func (m *move) considerLocked(c candidate) {
 		if e.awaits(m.event.event) {
 			s = m.worthRequeuingLocked(m.logger, e, &m.event)
 		}
-		if c.nominated && e.place == Unschedulable {
+		if c.awaits && e.place == Unschedulable {
 			s = max(s, afterBackoff)
 		}
 	}

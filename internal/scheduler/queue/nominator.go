@@ -25,10 +25,11 @@ import (
 //
 // A nomination may be newer than the pod's status, which is patched later. That is why there are
 // rules against staleness (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod
-// that does not change the node in its status does not touch a nomination made in memory; one that
-// does replaces it. Upstream keeps such a nomination only while the status names no node at all. A
-// pod is not nominated if it is terminating, since it is not scheduled any more, or if the informer
-// cache does not have it, has another pod of that name, or has it as assigned.
+// that does not change the node in its status does not touch a nomination made in memory, nor does
+// one to the node of an earlier nomination; any other replaces it. Upstream keeps such a nomination
+// only while the status names no node at all. A pod is not nominated if it is terminating, since it
+// is not scheduled any more, or if the informer cache does not have it, has another pod of that
+// name, or has it as assigned.
 //
 // All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from
 // many goroutines: it takes no lock while nothing is nominated, and never the queue's.
@@ -62,6 +63,9 @@ type Nominator struct {
 // nomination is a pod and its nominated node. It is immutable.
 type nomination struct {
 	node string
+	// earlier are the nodes of the nominations that this one replaced before the pod's status named
+	// them, in order. The status may still come to name them, each once.
+	earlier []string
 	// info belongs to the nomination. Its resources are computed, so that copies of it are cheap to
 	// add to a node.
 	info *schedframework.PodInfo
@@ -152,7 +156,25 @@ func (n *Nominator) addQueueLocked(logger klog.Logger, info fwk.PodInfo, nominat
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer n.countLocked()
-	n.putLocked(logger, info, node)
+	var earlier []string
+	if nominating.Mode() == fwk.ModeOverride {
+		earlier = n.unseenLocked(pod, node)
+	}
+	n.putLocked(logger, info, node, earlier)
+}
+
+// unseenLocked returns the nodes that the status of a pod may come to name before it names the node
+// for which the pod is to be nominated.
+func (n *Nominator) unseenLocked(pod *corev1.Pod, node string) []string {
+	known := n.byPod[pod.UID]
+	switch {
+	case known == nil || known.node == pod.Status.NominatedNodeName:
+		return nil
+	case known.node == node:
+		return known.earlier
+	}
+	earlier := slices.DeleteFunc(slices.Clone(known.earlier), func(other string) bool { return other == known.node })
+	return append(earlier, known.node)
 }
 
 // updateQueueLocked is UpdateNominatedPod for callers that hold Queue.mu.
@@ -164,13 +186,18 @@ func (n *Nominator) updateQueueLocked(logger klog.Logger, oldPod *corev1.Pod, in
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer n.countLocked()
-	if known := n.byPod[oldPod.UID]; known != nil && node == oldPod.Status.NominatedNodeName {
-		// The node in the status did not change. The update may even be older than the status patch
-		// of a nomination made in memory.
-		node = known.node
+	var earlier []string
+	if known := n.byPod[oldPod.UID]; known != nil {
+		// The update may be older than the status patch of a nomination made in memory.
+		switch reached := slices.Index(known.earlier, node); {
+		case node == oldPod.Status.NominatedNodeName:
+			node, earlier = known.node, known.earlier
+		case reached >= 0:
+			node, earlier = known.node, known.earlier[reached+1:]
+		}
 	}
 	n.removeLocked(oldPod.UID)
-	n.putLocked(logger, info, node)
+	n.putLocked(logger, info, node, earlier)
 }
 
 // refreshQueueLocked replaces the pod of a nomination by a newer version and keeps the node.
@@ -182,12 +209,12 @@ func (n *Nominator) refreshQueueLocked(logger klog.Logger, info *schedframework.
 	defer n.mu.Unlock()
 	defer n.countLocked()
 	if known := n.byPod[info.Pod.UID]; known != nil {
-		n.putLocked(logger, info, known.node)
+		n.putLocked(logger, info, known.node, known.earlier)
 	}
 }
 
 // putLocked nominates the pod in place of an earlier nomination, if the pod may be nominated.
-func (n *Nominator) putLocked(logger klog.Logger, info fwk.PodInfo, node string) {
+func (n *Nominator) putLocked(logger klog.Logger, info fwk.PodInfo, node string, earlier []string) {
 	pod := info.GetPod()
 	n.removeLocked(pod.UID)
 	if node == "" || pod.DeletionTimestamp != nil || !n.served.Has(pod.Spec.SchedulerName) {
@@ -205,7 +232,7 @@ func (n *Nominator) putLocked(logger klog.Logger, info fwk.PodInfo, node string)
 		PreferredAntiAffinityTerms: info.GetPreferredAntiAffinityTerms(),
 	}
 	own.CalculateResource()
-	nm := &nomination{node: node, info: own}
+	nm := &nomination{node: node, earlier: earlier, info: own}
 	n.byPod[pod.UID] = nm
 	n.setNodeLocked(node, append(n.byNode[node], nm))
 }

@@ -103,6 +103,50 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n2": {"a"}},
 		},
 		{
+			name: "a late update to an earlier nomination keeps the one in memory",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("old"))
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a", nominated("old"))))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("old")),
+					info(newPod("a", nominated("old"), label("x", "y"))))
+			},
+			want: map[string][]string{"n1": {"a"}},
+		},
+		{
+			name: "so do those to several, of which one may be left out",
+			do: func(f *fixture, n *Nominator) {
+				for _, node := range []string{"old", "ignored", "n2", "n1"} {
+					n.AddNominatedPod(logger, info(newPod("a")), nominate(node))
+				}
+				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a", nominated("old"))))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("old")), info(newPod("a", nominated("n2"))))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("n2")), info(newPod("a", nominated("n1"))))
+			},
+			want: map[string][]string{"n1": {"a"}},
+		},
+		{
+			name: "an update to an earlier nomination takes effect if the update to it was seen",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("old"))
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a", nominated("old"))))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("old")), info(newPod("a", nominated("n1"))))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("n1")), info(newPod("a", nominated("old"))))
+			},
+			want: map[string][]string{"old": {"a"}},
+		},
+		{
+			name: "so does one if the status named that node before",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a", nominated("old"))), nil)
+				n.AddNominatedPod(logger, info(newPod("a", nominated("old"))), nominate("n1"))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("old")), info(newPod("a", nominated("n1"))))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("n1")), info(newPod("a", nominated("old"))))
+			},
+			want: map[string][]string{"old": {"a"}},
+		},
+		{
 			name: "an update that removes the node takes effect",
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))

@@ -258,25 +258,39 @@ func (q *Queue) awaitsGroupLocked(e *entry) bool {
 		(m.Key.Source != podgroup.SchedulerPlugins || !e.profile.settings.IgnorePodGroups)
 }
 
+// unit is what a pod is tried with, as it was when enough pods were found to be ready: the objects
+// of its groups may be gone a moment later.
+type unit struct {
+	// needed is how many pods of the group are needed, 0 for a pod that is scheduled by itself.
+	needed int
+	// tree is the tree of the group, nil if there is none, and ready are its groups that may be
+	// tried.
+	tree  *podgroup.Tree
+	ready sets.Set[podgroup.Key]
+}
+
 // completeLocked reports whether enough pods of a group are ready. It is true for a pod that is
 // scheduled by itself.
-func (q *Queue) completeLocked(e *entry) bool {
-	return !q.awaitsGroupLocked(e) || q.enoughLocked(e.member.of)
+func (q *Queue) completeLocked(e *entry) (u unit, complete bool) {
+	if !q.awaitsGroupLocked(e) {
+		return unit{}, true
+	}
+	return q.enoughLocked(e.member.of)
 }
 
 // enoughLocked reports whether as many pods of a group are ready as are needed, and enough groups
 // of its tree.
-func (q *Queue) enoughLocked(m *members) bool {
-	needed, known := q.groups.Needed(m.Key)
-	if !known || m.ready < needed {
-		return false
-	}
+func (q *Queue) enoughLocked(m *members) (u unit, enough bool) {
 	tree, problem := q.groups.TreeOf(m.Key)
-	if tree == nil {
-		return problem == ""
+	needed, known := q.groups.Needed(m.Key) // after TreeOf, which finds none for a group that is gone
+	switch {
+	case !known || m.ready < needed || problem != "":
+		return unit{}, false
+	case tree == nil:
+		return unit{needed: needed}, true
 	}
 	ready, _ := tree.Ready(q.lacksLocked(m.schedulerName))
-	return ready.Has(m.Key)
+	return unit{needed, tree, ready}, ready.Has(m.Key)
 }
 
 // passGateLocked notes that the PreEnqueue plugins admit a pod. It reports whether enough of its
@@ -286,7 +300,7 @@ func (q *Queue) enoughLocked(m *members) bool {
 // one after the other, and each keeps the place that its attempt has earned it. Pop looks again.
 func (q *Queue) passGateLocked(e *entry) bool {
 	e.member.set(true, false)
-	if q.completeLocked(e) || e.info.Attempts > 0 && !e.info.Gated() {
+	if _, complete := q.completeLocked(e); complete || e.info.Attempts > 0 && !e.info.Gated() {
 		return true
 	}
 	q.holdMemberLocked(e)
@@ -365,7 +379,10 @@ func (q *Queue) openGateLocked(logger klog.Logger, m *members) {
 		q.openTreeLocked(logger, tree, m.schedulerName)
 		return
 	}
-	if m.held > 0 && q.enoughLocked(m) {
+	if m.held == 0 {
+		return
+	}
+	if _, enough := q.enoughLocked(m); enough {
 		q.enqueueHeldLocked(logger, m)
 	}
 }
@@ -567,30 +584,22 @@ func (q *Queue) renewAllLocked(logger klog.Logger, m *members) (renewed bool) {
 	return renewed
 }
 
-// popGroupLocked takes the pods of a group that are ready, after first, which has been taken. It
+// popGroupLocked takes the pods of a unit that are ready, after first, which has been taken. It
 // returns nil for a pod that is scheduled by itself.
-func (q *Queue) popGroupLocked(first *entry) *PoppedGroup {
+func (q *Queue) popGroupLocked(first *entry, u unit) *PoppedGroup {
 	m := first.member.of
-	if !q.awaitsGroupLocked(first) {
+	switch {
+	case u.needed == 0:
+		return nil
+	case u.tree != nil:
+		return q.popTreeLocked(first, u)
+	case q.groups.OneByOne(m.Key):
 		return nil
 	}
-	tree, _ := q.groups.TreeOf(m.Key)
-	if tree != nil {
-		return q.popTreeLocked(first, tree)
-	}
-	if q.groups.OneByOne(m.Key) {
-		return nil
-	}
-	g := &PoppedGroup{Key: m.Key, Needed: q.noteNeededLocked(m)}
+	m.needed = u.needed
+	g := &PoppedGroup{Key: m.Key, Needed: u.needed}
 	g.Others = q.takeOthersLocked(q.othersLocked(make([]*entry, 0, m.ready), m, first))
 	return g
-}
-
-// noteNeededLocked notes how many pods of a group are needed as it is popped.
-func (q *Queue) noteNeededLocked(m *members) int {
-	needed, _ := q.groups.Needed(m.Key)
-	m.needed = max(1, needed)
-	return m.needed
 }
 
 // othersLocked appends the pods of a group that are popped with another one.

@@ -318,6 +318,7 @@ func (q *Queue) Pop(logger klog.Logger) Popped {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var e *entry
+	var u unit
 	for e == nil {
 		for !q.closed && q.active.Len() == 0 && q.backoff.Len() == 0 {
 			q.poppable.Wait()
@@ -335,16 +336,19 @@ func (q *Queue) Pop(logger klog.Logger) Popped {
 			e = nil
 		case q.renewMembersLocked(logger, e): // so may this
 			e = nil
-		case !q.completeLocked(e):
-			q.holdLocked(logger, e)
-			e = nil
+		default:
+			var complete bool
+			if u, complete = q.completeLocked(e); !complete {
+				q.holdLocked(logger, e)
+				e = nil
+			}
 		}
 	}
 	if e.place == Backoff {
 		q.metrics.entityEntered(e, Active, schedframework.PopFromBackoffQ)
 	}
 	popped := Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Share: e.profile.shareLocked(),
-		Group: q.popGroupLocked(e)}
+		Group: q.popGroupLocked(e, u)}
 	if selfcheck.Wanted(len(q.pods)) {
 		selfcheck.Report(q.checkLocked())
 	}

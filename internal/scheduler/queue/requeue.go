@@ -150,7 +150,7 @@ func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 			continue // no hint can return a stronger strategy
 		}
 		result = max(result, q.worthRequeuingLocked(logger, e, ev))
-		if node := ev.leaves(); node != "" && node == q.nominator.NodeOf(e.pod.UID) {
+		if q.awaitsEndLocked(e, ev) {
 			result = max(result, afterBackoff)
 		}
 		if result == immediately {

@@ -132,6 +132,8 @@ type profileRules struct {
 	asked []askedPlugin
 	// ungaters are the PreEnqueue plugins that implement Ungater, by name.
 	ungaters map[string]Ungater
+	// awaiters are those that implement Awaiter.
+	awaiters []Awaiter
 	// events lists the events that each plugin registered for.
 	events map[string][]fwk.ClusterEvent
 	// matches caches the hints that match an event. Without their labels there are about a hundred
@@ -239,6 +241,9 @@ func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry)
 	for _, pl := range s.PreEnqueue {
 		if u, ok := pl.(Ungater); ok {
 			p.ungaters[pl.Name()] = u
+		}
+		if a, ok := pl.(Awaiter); ok {
+			p.awaiters = append(p.awaiters, a)
 		}
 	}
 	for event, hints := range s.Hints {

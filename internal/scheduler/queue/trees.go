@@ -75,19 +75,14 @@ func (q *Queue) awaitedTreeLocked(m *members) string {
 // popTreeLocked takes the pods of a tree that are ready, after first, which has been taken. Pods of
 // a group that may not be tried any more, because the tree has changed since they were queued, stay
 // until one of them comes first.
-func (q *Queue) popTreeLocked(first *entry, tree *podgroup.Tree) *PoppedGroup {
-	g := &PoppedGroup{Key: tree.Key, Tree: tree, Needed: 1}
-	lacks := q.lacksLocked(first.pod.Spec.SchedulerName)
-	ready, _ := tree.Ready(func(leaf *podgroup.Tree) int {
-		if leaf.Key == first.member.of.Key {
-			return lacks(leaf) - 1
-		}
-		return lacks(leaf)
-	})
+func (q *Queue) popTreeLocked(first *entry, u unit) *PoppedGroup {
+	g := &PoppedGroup{Key: u.tree.Key, Tree: u.tree, Needed: 1}
 	var others []*entry
-	for _, m := range q.inTreeLocked(tree, first.pod.Spec.SchedulerName) {
-		if ready.Has(m.Key) {
-			q.noteNeededLocked(m)
+	for _, m := range q.inTreeLocked(u.tree, first.pod.Spec.SchedulerName) {
+		if u.ready.Has(m.Key) {
+			if needed, known := q.groups.Needed(m.Key); known {
+				m.needed = needed
+			}
 			others = q.othersLocked(others, m, first)
 		}
 	}

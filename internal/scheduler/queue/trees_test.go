@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
@@ -123,6 +124,69 @@ func (w *groupWorld) checkTree(popped *PoppedGroup) {
 		w.Expect(w.completeLocked(key, flying)).To(BeTrue(), "a composite group around %s lacks groups", key)
 		if m := w.members[memberKey{key, "default"}]; m != nil {
 			w.Expect(m.ready).To(BeZero(), "pods of %s are left behind", key)
+		}
+	}
+}
+
+// TestAnObjectOfAGroupIsDeletedDuringPop deletes it when Pop asks for the nth time whether such
+// groups are served. All pods of the group, or of its tree, are popped together, or none of them.
+func TestAnObjectOfAGroupIsDeletedDuringPop(t *testing.T) {
+	namespace := newPod("").Namespace
+	root := podgroup.CompositeKey(namespace, "root")
+	group := func(name string) podgroup.Key {
+		return podgroup.Key{Source: podgroup.Kubernetes, Namespace: namespace, Name: name}
+	}
+	for name, test := range map[string]struct {
+		asks    podgroup.Source
+		parent  string
+		deletes func(*podgroup.Registry)
+	}{
+		"a PodGroup": {podgroup.Kubernetes, "", func(r *podgroup.Registry) { r.DeleteGroup(group("g")) }},
+		"the PodGroup of the first pod in a tree": {podgroup.Composite, "root",
+			func(r *podgroup.Registry) { r.DeleteGroup(group("g")) }},
+		"another PodGroup of a tree": {podgroup.Composite, "root",
+			func(r *podgroup.Registry) { r.DeleteGroup(group("h")) }},
+		"a CompositePodGroup": {podgroup.Composite, "root", func(r *podgroup.Registry) { r.DeleteComposite(root) }},
+	} {
+		for nth := 1; nth <= 8; nth++ {
+			t.Run(fmt.Sprintf("%s, %d", name, nth), func(t *testing.T) {
+				f, groups := withGroups(t)
+				popping, asked := false, 0
+				for _, source := range []podgroup.Source{podgroup.Kubernetes, podgroup.Composite} {
+					groups.SetServed(source, func() bool {
+						if popping && source == test.asks {
+							if asked++; asked == nth {
+								test.deletes(groups)
+							}
+						}
+						return true
+					}, nil)
+				}
+				groups.SetComposite(podgroup.CompositeGroup{Key: root, MinGroups: 2})
+				want := []string{"g1", "g2"}
+				groups.SetGroup(podgroup.Group{Key: group("g"), MinMember: 2, Parent: test.parent})
+				if test.parent != "" {
+					want = append(want, "h1", "h2")
+					groups.SetGroup(podgroup.Group{Key: group("h"), MinMember: 2, Parent: test.parent})
+				}
+				for i, name := range want {
+					f.Add(logger, newPod(name, priority(int32(10-i)), func(pod *corev1.Pod) {
+						pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new(name[:1])}
+					}))
+				}
+				f.Add(logger, newPod("alone"))
+				f.Expect(f.Counts().Gated).To(BeZero())
+				popping = true
+				popped, names := f.popGroup()
+				if popped.Group == nil {
+					f.Expect(names).To(Equal([]string{"alone"}))
+					f.Expect(f.Counts().Gated).To(Equal(len(want)))
+					return
+				}
+				f.Expect(names).To(ConsistOf(want))
+				f.Expect(popped.Group.Tree != nil).To(Equal(test.parent != ""), "in a tree")
+				f.Expect(popped.Group.Needed).To(Equal(map[string]int{"": 2, "root": 1}[test.parent]))
+			})
 		}
 	}
 }

@@ -533,14 +533,11 @@ func (w *twinWorld) requeue() {
 	}
 	if kept && err == nil {
 		pod := w.model.pods[p.info.Pod.UID].pod
-		node := pod.Status.NominatedNodeName
-		if nominee, known := w.model.nominees[pod.UID]; known && node == before {
-			node = nominee.node
-		}
 		if nominating != nil {
-			node = nominating.NominatedNodeName
+			w.model.nominateInMemory(pod, nominating.NominatedNodeName)
+		} else {
+			w.model.nominateByStatus(pod, before)
 		}
-		w.model.nominate(pod, node)
 	}
 }
 
@@ -636,7 +633,7 @@ func (w *twinWorld) nominate() {
 	switch w.r.IntN(4) {
 	case 0:
 		w.queue.Nominator().AddNominatedPod(logger, info(pod), nominate(node))
-		w.model.nominate(pod, node)
+		w.model.nominateInMemory(pod, node)
 	case 1:
 		w.queue.Nominator().AddNominatedPod(logger, info(pod), nil)
 		w.model.nominate(pod, pod.Status.NominatedNodeName)

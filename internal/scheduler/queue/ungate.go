@@ -22,6 +22,15 @@ type Ungater interface {
 	GatesUntilUngated(pod *corev1.Pod) bool
 }
 
+// Awaiter is a PreEnqueue plugin for whose pods the end of certain other pods matters, wherever
+// these are.
+type Awaiter interface {
+	fwk.PreEnqueuePlugin
+	// AwaitedBy returns the pods that wait for the end of a pod. It is called with the lock of the
+	// queue held.
+	AwaitedBy(pod types.UID) []types.UID
+}
+
 // Ungate reports that a PreEnqueue plugin has no reason any more to gate a pod, where no event in
 // the cluster shows that. If that plugin gates the pod, the PreEnqueue plugins run again, and the
 // pod moves according to the events that came in while it was gated. Other pods stay where they

@@ -46,8 +46,9 @@ var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 pick
 //     and profiles that change, do not occur upstream or go wrong there;
 //   - an update without a relevant change that requeues an unschedulable pod removes its nomination
 //     upstream;
-//   - after an update that does not change the node in the pod's status, and after an attempt
-//     without nominating info, upstream replaces a nomination made in memory by that node.
+//   - after an update that does not change the node in the pod's status, or to the node of an
+//     earlier nomination, and after an attempt without nominating info, upstream replaces a
+//     nomination made in memory by that node.
 func TestUpstream(t *testing.T) {
 	for _, flushes := range []bool{false, true} {
 		for range 6 {
@@ -249,6 +250,7 @@ func (w *upstreamWorld) update() {
 	}
 	w.store.set(newer)
 	before, _ := w.ours.Get(pod.UID)
+	keeps := w.keepsNomination(pod, newer)
 	w.ours.Update(logger, pod, newer)
 	w.theirs.Update(context.Background(), pod, newer)
 	after, _ := w.ours.Get(pod.UID)
@@ -257,16 +259,17 @@ func (w *upstreamWorld) update() {
 		slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
 		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil)
 	}
-	if before.Place != InFlight {
-		w.backToStatus(pod, newer)
+	if before.Place != InFlight && keeps {
+		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil) // as upstream
 	}
 }
 
-// backToStatus applies upstream's treatment of a nomination made in memory when the pod is updated.
-func (w *upstreamWorld) backToStatus(older, newer *corev1.Pod) {
-	if node := newer.Status.NominatedNodeName; node != "" && node == older.Status.NominatedNodeName {
-		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil)
-	}
+// keepsNomination reports whether a nomination made in memory stays after an update of the pod, and
+// upstream replaces it.
+func (w *upstreamWorld) keepsNomination(older, newer *corev1.Pod) bool {
+	node, known := newer.Status.NominatedNodeName, w.ours.nominator.byPod[newer.UID]
+	return node != "" && (node == older.Status.NominatedNodeName ||
+		known != nil && slices.Contains(known.earlier, node))
 }
 
 func (w *upstreamWorld) deletePod() {
@@ -439,9 +442,12 @@ func (w *upstreamWorld) nominate() {
 		w.theirs.AddNominatedPod(logger, info(pod), nominating)
 	case 1:
 		older := objects.Edited(pod, w.randomize)
+		keeps := w.keepsNomination(older, pod)
 		w.ours.Nominator().UpdateNominatedPod(logger, older, info(pod))
 		w.theirs.UpdateNominatedPod(logger, older, info(pod))
-		w.backToStatus(older, pod)
+		if keeps {
+			w.ours.Nominator().AddNominatedPod(logger, info(pod), nil) // as upstream
+		}
 	case 2:
 		w.ours.Nominator().DeleteNominatedPodIfExists(pod)
 		w.theirs.DeleteNominatedPodIfExists(pod)
