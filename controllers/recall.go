@@ -54,7 +54,8 @@ type memory struct {
 	// wentBack are the UIDs of the objects whose version went back since the last pass that looked at
 	// the roll-outs.
 	wentBack sets.Set[types.UID]
-	// live are the objects as the API server had them when this replica began to lead.
+	// live are the objects as the API server had them when this replica, as the leader, read the
+	// revisions.
 	live liveObjects
 	// reading is the read under way, nil if there is none.
 	reading *revisionsRead
@@ -96,6 +97,9 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 		return nil
 	}
 	ledBefore := m.leading
+	if !ledBefore {
+		r.last.rollouts = nil // what was decided without the revisions does not count
+	}
 	m.recalled, m.leading, m.failed, m.since = true, p.leading, nil, time.Time{}
 	p.behind = m.live.replaceOlder(&p.objects, r.Clock.Now())
 	good := resolve.LastGood{Profiles: map[string][]resolve.GoodProfile{}, Policies: map[string][]resolve.GoodPolicy{}}
@@ -167,8 +171,9 @@ type liveObjects struct {
 }
 
 // replaceOlder replaces the objects of a set that are older than the live ones, and reports whether
-// there were any. After liveFor, it leaves the set as it is: what informers still have not received
-// was lost when etcd was restored. It adds no objects that are missing: most of those were deleted.
+// there were any. After liveFor, it leaves the set as it is: most likely, what informers still have
+// not received was lost when etcd was restored. It adds no objects that are missing: most of those
+// were deleted.
 func (l *liveObjects) replaceOlder(set *objects, now time.Time) (behind bool) {
 	if now.Sub(l.read) > liveFor {
 		return false
@@ -248,7 +253,7 @@ func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisi
 // readObjects reads the objects from the API server.
 func (r *ProfileReconciler) readObjects(ctx context.Context) (liveObjects, error) {
 	live := liveObjects{profiles: map[types.UID]*v1alpha1.SchedulerProfile{},
-		policies: map[types.UID]*v1alpha1.SchedulingPolicy{}, read: r.Clock.Now()}
+		policies: map[types.UID]*v1alpha1.SchedulingPolicy{}}
 	var profiles v1alpha1.SchedulerProfileList
 	if err := r.Direct.List(ctx, &profiles); err != nil {
 		return live, fmt.Errorf("listing SchedulerProfiles: %w", err)
@@ -263,6 +268,7 @@ func (r *ProfileReconciler) readObjects(ctx context.Context) (liveObjects, error
 	for i := range policies.Items {
 		live.policies[policies.Items[i].UID] = &policies.Items[i]
 	}
+	live.read = r.Clock.Now()
 	return live, nil
 }
 

@@ -101,7 +101,8 @@ type subject struct {
 	written client.Object
 	// unanswered is the last write of status if it got no response. It may have taken effect.
 	unanswered *unanswered
-	// confirmAt is when to compare the object with what is stored, zero if it was not written since.
+	// confirmAt is when to compare the object with what is stored, zero if it was not written since
+	// the last comparison.
 	confirmAt time.Time
 	// stale is how long the last conflict delayed the next attempt, 0 if the last write succeeded.
 	stale time.Duration
@@ -251,11 +252,15 @@ func (r *reporter) process(ctx context.Context, uid types.UID) {
 	if queue.NumRequeues(uid) > 0 {
 		w.timeout = lastTimeout
 	}
-	err := w.confirm(ctx, uid)
-	if object := latest.policies[uid]; object != nil && err == nil {
+	unconfirmed := w.confirm(ctx, uid)
+	var err error
+	if object := latest.policies[uid]; object != nil {
 		err = w.policy(ctx, object)
-	} else if object := latest.profiles[uid]; object != nil && err == nil {
+	} else if object := latest.profiles[uid]; object != nil {
 		err = w.profile(ctx, object)
+	}
+	if err == nil {
+		err = unconfirmed
 	}
 	switch {
 	case ctx.Err() != nil: // the next leader writes it

@@ -53,7 +53,7 @@ type desk struct {
 
 	mu sync.Mutex // guards the fields below
 	// before is called before each write, with its verb ("store" or "report") and the name of the
-	// object. An error replaces the write. after replaces the answer of the write.
+	// object, and before each list of revisions ("list"). An error replaces the request. after replaces the answer of the write.
 	before, after func(ctx context.Context, verb, name string) error
 	// writes are the writes that took effect.
 	writes []string
@@ -76,6 +76,18 @@ func newDesk(t *testing.T) *desk {
 				}
 				return d.write(ctx, "store", object.GetLabels()[history.LabelName],
 					func() error { return c.Create(ctx, object, options...) })
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				options ...client.ListOption) error {
+				d.mu.Lock()
+				before := d.before
+				d.mu.Unlock()
+				if _, ok := list.(*appsv1.ControllerRevisionList); ok && before != nil {
+					if err := before(ctx, "list", ""); err != nil {
+						return err
+					}
+				}
+				return c.List(ctx, list, options...)
 			},
 			Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
 				options ...client.DeleteOption) error {
@@ -478,6 +490,33 @@ func TestWhatEtcdHasLostIsWrittenAgain(t *testing.T) {
 		elapse(10 * confirmAfter)
 		if got := d.written(); len(got) > 0 {
 			t.Errorf("written once more: %v", got)
+		}
+	})
+}
+
+func TestStatusesAreWrittenAlthoughTheRevisionsCannotBeReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.run("", 1, "a")
+		d.report()
+		d.written()
+		lists := 0
+		d.answer(func(_ context.Context, verb, _ string) error {
+			if verb == "list" {
+				lists++
+				return errors.New("the answer is too large")
+			}
+			return nil
+		}, nil)
+		elapse(2 * confirmAfter)
+		d.run("", 2, "a")
+		d.report()
+		elapse(lastRetry)
+		if diff := cmp.Diff([]string{"store a", "report a"}, d.written()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if lists < 2 || lists > 20 {
+			t.Errorf("tried to list the revisions %d times", lists)
 		}
 	})
 }

@@ -42,8 +42,10 @@ type rolloutOf struct {
 	// salt decides which owners get the canary first. Each leader, and each retry, draws it
 	// anew: an owner that has failed before counts again, and its revision must be a new draw.
 	salt string
-	// command is the annotation that was followed last.
-	command string
+	// command is the annotation that was followed last, and followed are all that were, as far as
+	// this replica knows.
+	command  string
+	followed sets.Set[string]
 	// placement is the latest simulation of the two revisions, nil if there is none.
 	placement *v1alpha1.RolloutPlacement
 }
@@ -111,7 +113,7 @@ func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfi
 	now := r.Clock.Now()
 	next := r.last.nextRollout(object, candidate, p.leading, now)
 	if r.memory.wentBack.Has(object.UID) {
-		next.forgetRestored(object)
+		next.skipRestored(object)
 	}
 	next.candidate, next.stable, next.canary, next.led = candidate, stable.Revision, candidate.Revision, p.leading
 	next.plan = resolve.RolloutPlan(&object.Spec)
@@ -133,6 +135,7 @@ func (l *last) nextRollout(object *v1alpha1.SchedulerProfile, candidate *resolve
 		next.salt = last.salt
 		if leading && last.led {
 			next.state, next.before, next.command = last.state, last.before, last.command
+			next.followed = next.followed.Union(last.followed)
 		}
 	case leading && l.decided.Has(object.UID):
 		next.state, next.before = rollout.Start(now), &rollout.Observed{}
@@ -198,15 +201,15 @@ func (o *rolloutOf) follow(object *v1alpha1.SchedulerProfile) rollout.Command {
 	if command.text == o.command || command.revision != o.canary {
 		return ""
 	}
-	o.command = command.text
+	o.command, o.followed = command.text, o.followed.Union(sets.New(command.text))
 	return rollout.Command(command.verb)
 }
 
-// forgetRestored makes the command of an object that was restored from a backup of etcd one that was
-// followed, if it was followed by the time of the backup.
-func (o *rolloutOf) forgetRestored(object *v1alpha1.SchedulerProfile) {
-	if commandOf(object).text == ptr.Deref(object.Status.Rollout, v1alpha1.RolloutStatus{}).LastCommand {
-		o.command = commandOf(object).text
+// skipRestored makes the command of an object that was restored from a backup of etcd the one that
+// was followed last, if it was followed at any time.
+func (o *rolloutOf) skipRestored(object *v1alpha1.SchedulerProfile) {
+	if text := commandOf(object).text; o.followed.Has(text) {
+		o.command = text
 	}
 }
 

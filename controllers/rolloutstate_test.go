@@ -246,27 +246,35 @@ func TestALeaderDecidesOnceTheStoredRevisionsWereRead(t *testing.T) {
 // TestARestoredCommandIsNotFollowedAgain has a leader that has followed a later command than the
 // one that came back with a backup of etcd.
 func TestARestoredCommandIsNotFollowedAgain(t *testing.T) {
-	for name, test := range map[string]struct {
-		annotation, status string
-		want               rollout.Command
-	}{
-		"it was followed before the backup":        {"promote:new", "promote:new", ""},
-		"it was not, and another one was since":    {"pause:new", "", rollout.Pause},
-		"it was not, and was followed since":       {"abort:new", "promote:new", ""},
-		"there was none":                           {"", "", ""},
-		"it is the one that was followed the last": {"abort:new", "abort:new", ""},
-	} {
-		object := rolledOutObject("")
-		object.Annotations = map[string]string{v1alpha1.AnnotationRollout: test.annotation}
-		object.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Canary),
-			LastCommand: test.status}
-		l := last{rollouts: rollouts{object.UID: {canary: "new", led: true, command: "abort:new",
-			before: &rollout.Observed{}}}}
+	object := rolledOutObject("")
+	object.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Canary),
+		LastCommand: "pause:new:1"}
+	r := &ProfileReconciler{}
+	l := &last{}
+	follow := func(annotation string) rollout.Command {
+		object.Annotations = map[string]string{v1alpha1.AnnotationRollout: annotation}
 		o := l.nextRollout(object, &resolve.Profile{Revision: "new"}, true, now)
-		o.canary = "new"
-		o.forgetRestored(object)
-		if got := o.follow(object); got != test.want {
-			t.Errorf("%s: follows %q, want %q", name, got, test.want)
+		if o.canary, o.led = "new", true; r.memory.wentBack.Has(object.UID) {
+			o.skipRestored(object)
 		}
+		l.rollouts = rollouts{object.UID: o}
+		return o.follow(object)
+	}
+	for _, command := range []rollout.Command{rollout.Promote, rollout.Abort} {
+		if got := follow(string(command) + ":new"); got != command {
+			t.Fatalf("follows %q, want %q", got, command)
+		}
+	}
+	r.memory.wentBack = sets.New(object.UID)
+	for annotation, want := range map[string]rollout.Command{
+		"promote:new": "", "abort:new": "", "pause:new:1": "", "": "", "retry:new": rollout.Retry,
+	} {
+		if got := follow(annotation); got != want {
+			t.Errorf("%s was restored, and %q is followed, want %q", annotation, got, want)
+		}
+	}
+	r.memory.wentBack = nil
+	if got := follow("promote:new"); got != rollout.Promote {
+		t.Errorf("a user who repeats a command gets %q", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -28,7 +29,7 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		return nil
 	}
 	o := s.rollouts[object.UID]
-	if o == nil && (s.awaitsRevisions || !s.resolution.ProfileResults[object.Name].Accepted) {
+	if s.awaitsRevisions || o == nil && !s.resolution.ProfileResults[object.Name].Accepted {
 		return object.Status.Rollout.DeepCopy() // it goes on when they are read, or the spec is accepted again
 	}
 	if o == nil {
@@ -123,7 +124,7 @@ func recalled(object *v1alpha1.SchedulerProfile, candidate *resolve.Profile, now
 	if status == nil {
 		return o
 	}
-	o.command = status.LastCommand
+	o.command, o.followed = status.LastCommand, sets.New(status.LastCommand)
 	if status.CanaryRevision != candidate.Revision || !slices.Contains(rollout.Stages, rollout.Stage(status.Stage)) {
 		return o
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -142,7 +143,7 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 // Reload reads the revisions of one object.
 func (a *Archive) Reload(ctx context.Context, uid types.UID) error {
 	revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(uid)}, nil)
-	if err == nil {
+	if err == nil && !reflect.DeepEqual(revisions, a.Revisions(uid)) { // a change would delay Load
 		a.change(uid, func([]Revision) []Revision { return revisions })
 	}
 	return err

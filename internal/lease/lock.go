@@ -45,8 +45,8 @@ var ErrStopping = errors.New("this process stops, and does not take the lease")
 
 const (
 	// readyPatience is how long a lease stays free for a replica that is ready. If no other takes
-	// it, this one does: a lease without a holder for longer looks as if all replicas were down.
-	// Scheduling would wait as long for a leader that has died.
+	// it, this one does: a lease without a holder for longer looks as if all replicas were down. By
+	// default, a leader that has died is awaited for as long.
 	readyPatience = defaultDuration
 	// releasedSeconds is the duration of a lease that client-go's elector has released.
 	releasedSeconds = 1
@@ -94,6 +94,8 @@ type Lock struct {
 	// has renewed the lease by then.
 	seen  reading
 	since time.Time
+	// vacant reports whether the lease has no holder, although the last one may still act.
+	vacant bool
 	// free is since when this process could take the lease if it were ready, zero if it could not.
 	free time.Time
 	// holder is the identity of the holder as it was last seen, nil before the first read.
@@ -216,6 +218,9 @@ func (l *Lock) wait(found reading) (left time.Duration, ready <-chan struct{}) {
 		l.seen, l.since = found, time.Now()
 	}
 	if left := l.untilExpiry(found); left > 0 {
+		if vacant := holder == ""; vacant != l.vacant {
+			l.logVacant(vacant, left)
+		}
 		l.free = time.Time{}
 		return left, nil
 	}
@@ -233,6 +238,15 @@ func (l *Lock) wait(found reading) (left time.Duration, ready <-chan struct{}) {
 	return left, l.ready
 }
 
+// logVacant notes that the lease has no holder, or has one again.
+func (l *Lock) logVacant(vacant bool, left time.Duration) {
+	if l.vacant = vacant; vacant {
+		klog.Background().Info("The Lease has no holder, but was not released; waiting until the last holder cannot "+
+			"act any more. If it has ended, restart this replica to take the lease at once", "lastHolder",
+			l.seen.record.HolderIdentity, "for", left)
+	}
+}
+
 // untilExpiry returns how long the holder that was last seen may still act. That is so as well if
 // the Lease is gone or lacks a holder: unless that one has released it, somebody has deleted or
 // changed it, or etcd was restored, which the holder does not know yet.
@@ -244,12 +258,15 @@ func (l *Lock) untilExpiry(found reading) time.Duration {
 }
 
 // released reports whether the holder that was last seen has released the lease, or a later one
-// has. An earlier release, which is there again since etcd was restored, has an earlier time or
-// fewer transitions: each change of the holder counts one.
+// has. An earlier release, which is there again since etcd was restored, has fewer transitions, of
+// which each change of the holder counts one, or an earlier time by the same clock.
 func (l *Lock) released(found reading) bool {
-	return found.record != nil && found.holder() == "" && found.record.LeaseDurationSeconds == releasedSeconds &&
-		found.record.LeaderTransitions >= l.seen.record.LeaderTransitions &&
-		!found.record.RenewTime.Before(&l.seen.record.RenewTime)
+	now, seen := found.record, l.seen.record
+	if now == nil || now.HolderIdentity != "" || now.LeaseDurationSeconds != releasedSeconds {
+		return false
+	}
+	return now.LeaderTransitions > seen.LeaderTransitions ||
+		now.LeaderTransitions == seen.LeaderTransitions && !now.RenewTime.Before(&seen.RenewTime)
 }
 
 // takeable returns what was read such that the elector takes the lease, unless there was an error.

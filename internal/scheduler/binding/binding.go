@@ -154,11 +154,7 @@ func (b *Binder) prepare(ctx context.Context, c *Cycle, preFlight *fwk.Status) *
 	// of events. So the queue may drop the events that it kept for this pod.
 	b.Queue.Done(pod.UID)
 
-	reserved := b.reservedClaims(pod)
-	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
-		return status
-	}
-	return fwk.AsStatus(b.checkDevices(ctx, c, reserved))
+	return b.preBind(ctx, c, preFlight)
 }
 
 // awaitGroup waits at the barrier of the pod's group. In the meantime, a preemptor may cancel the
@@ -197,10 +193,15 @@ func (c *Cycle) assign(ctx context.Context) *fwk.Status {
 	return c.runBindPlugins(ctx)
 }
 
-// preBind runs the PreBind plugins. While they work, a preemptor may cancel the pod.
+// preBind runs the PreBind plugins, and checks the pod's claims after that. While plugins work, a
+// preemptor or the loss of a claim may cancel the pod.
 func (b *Binder) preBind(ctx context.Context, c *Cycle, preFlight *fwk.Status) *fwk.Status {
 	run := func(ctx context.Context) *fwk.Status {
-		return c.Framework.RunPreBindPlugins(ctx, c.State, c.Pod.Pod, c.NodeName)
+		reserved := b.reservedClaims(c.Pod.Pod)
+		if status := c.Framework.RunPreBindPlugins(ctx, c.State, c.Pod.Pod, c.NodeName); !status.IsSuccess() {
+			return status
+		}
+		return fwk.AsStatus(b.checkDevices(ctx, c, reserved))
 	}
 	if !preFlight.IsSuccess() {
 		return run(ctx)

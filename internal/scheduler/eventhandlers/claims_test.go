@@ -40,17 +40,18 @@ func inPreBind(t *testing.T, preBinding *framework.PodsInPreBind, pod types.UID)
 }
 
 func TestTheLossOfAClaimEndsBindingCycles(t *testing.T) {
-	before := claimFor("1", "1", "a", "b")
+	before := claimFor("1", "2", "a", "b")
 	for name, test := range map[string]struct {
 		after any // nil: it is deleted
 		// lost is whether the pods a and b have lost it.
 		lost [2]bool
 	}{
-		"it is still reserved":           {claimFor("1", "2", "b", "other", "a"), [2]bool{}},
-		"it is released":                 {claimFor("1", "2"), [2]bool{true, true}},
-		"it is reserved for one of them": {claimFor("1", "2", "b"), [2]bool{true, false}},
+		"it is still reserved":           {claimFor("1", "3", "b", "other", "a"), [2]bool{}},
+		"it is released":                 {claimFor("1", "3"), [2]bool{true, true}},
+		"it is reserved for one of them": {claimFor("1", "3", "b"), [2]bool{true, false}},
 		"it is deleted":                  {nil, [2]bool{true, true}},
-		"another claim has its name":     {claimFor("2", "2", "a", "b"), [2]bool{true, true}},
+		"another claim has its name":     {claimFor("2", "3", "a", "b"), [2]bool{true, true}},
+		"an assumption is withdrawn":     {claimFor("1", "1"), [2]bool{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			preBinding, told := framework.NewPodsInPreBind(), 0

@@ -226,25 +226,26 @@ func compareKeys(a, b Key) int {
 func (r *Registry) Missing(key Key) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.missingLocked(key)
+	return r.missingLocked(key, math.MaxInt32)
 }
 
-func (r *Registry) missingLocked(key Key) int {
+// missingLocked returns what a group lacks, or unknown if it has no object.
+func (r *Registry) missingLocked(key Key, unknown int) int {
 	if s := r.groups[key]; s != nil && s.group != nil {
 		return s.missing()
 	}
-	return math.MaxInt32
+	return unknown
 }
 
 // LeavesOf returns the states of the groups of pods of a tree: On only if a group of the tree has a
-// topology.
+// topology. A group whose object was deleted since it was found to be ready lacks one pod.
 func (r *Registry) LeavesOf(tree *Tree) map[Key]Leaf {
 	withNodes := tree.RequiresTopology()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	leaves := map[Key]Leaf{}
 	for t := range tree.Leaves() {
-		leaf := Leaf{Missing: r.missingLocked(t.Key), On: sets.New[string]()}
+		leaf := Leaf{Missing: r.missingLocked(t.Key, 1), On: sets.New[string]()}
 		if s := r.groups[t.Key]; s != nil && withNodes {
 			for _, p := range s.placed {
 				leaf.On.Insert(p.node)

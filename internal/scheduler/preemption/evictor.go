@@ -103,8 +103,8 @@ type Evictor struct {
 	// latest has the last preemption of each preemptor. A sweep drops those that no longer matter,
 	// when the map has doubled since the last one.
 	latest map[types.UID]*preemption
-	// elsewhere has the preemptors of latest by their victims on other nodes than their own.
-	elsewhere map[types.UID][]types.UID
+	// preemptors has the preemptors of latest by their victims.
+	preemptors map[types.UID][]types.UID
 	// sweepAt is the size of latest at which it is swept.
 	sweepAt int
 	// rejected holds the victims whose binding cycles were ended, until latest drops the
@@ -161,11 +161,11 @@ func NewEvictor(ctx context.Context, cfg Config) *Evictor {
 
 		overdueCall: defaultOverdueCall,
 
-		active:    map[types.UID][]*eviction{},
-		latest:    map[types.UID]*preemption{},
-		elsewhere: map[types.UID][]types.UID{},
-		sweepAt:   minSweep,
-		rejected:  map[*corev1.Pod]struct{}{},
+		active:     map[types.UID][]*eviction{},
+		latest:     map[types.UID]*preemption{},
+		preemptors: map[types.UID][]types.UID{},
+		sweepAt:    minSweep,
+		rejected:   map[*corev1.Pod]struct{}{},
 	}
 }
 

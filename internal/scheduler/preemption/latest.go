@@ -18,9 +18,7 @@ func (e *Evictor) rememberLocked(p *preemption) {
 	e.forgetLocked(uid)
 	e.latest[uid] = p
 	for _, v := range p.victims {
-		if v.pod.Spec.NodeName != p.node {
-			e.elsewhere[v.pod.UID] = append(e.elsewhere[v.pod.UID], uid)
-		}
+		e.preemptors[v.pod.UID] = append(e.preemptors[v.pod.UID], uid)
 	}
 }
 
@@ -32,21 +30,21 @@ func (e *Evictor) forgetLocked(preemptor types.UID) {
 	}
 	delete(e.latest, preemptor)
 	for _, v := range p.victims {
-		rest := slices.DeleteFunc(e.elsewhere[v.pod.UID], func(uid types.UID) bool { return uid == preemptor })
+		rest := slices.DeleteFunc(e.preemptors[v.pod.UID], func(uid types.UID) bool { return uid == preemptor })
 		if len(rest) > 0 {
-			e.elsewhere[v.pod.UID] = rest
+			e.preemptors[v.pod.UID] = rest
 		} else {
-			delete(e.elsewhere, v.pod.UID)
+			delete(e.preemptors, v.pod.UID)
 		}
 	}
 }
 
-// awaitedBy returns the preemptors of a victim on another node than theirs. The event of its end
-// must wake them: they may wait for no other pod any more.
-func (e *Evictor) awaitedBy(victim types.UID) []types.UID {
+// preemptorsOf returns the preemptors of a victim. The event of its end must wake them, wherever it
+// was: they may wait for no other pod any more.
+func (e *Evictor) preemptorsOf(victim types.UID) []types.UID {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.elsewhere[victim])
+	return slices.Clone(e.preemptors[victim])
 }
 
 // awaited returns the victims of a pod's last preemption that the snapshot still has on their

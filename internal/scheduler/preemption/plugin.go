@@ -159,7 +159,7 @@ func (p *Plugin) preempt(
 func (p *Plugin) GatesUntilUngated(pod *corev1.Pod) bool { return p.evictor.isEvicting(pod.UID) }
 
 // AwaitedBy implements queue.Awaiter.
-func (p *Plugin) AwaitedBy(victim types.UID) []types.UID { return p.evictor.awaitedBy(victim) }
+func (p *Plugin) AwaitedBy(victim types.UID) []types.UID { return p.evictor.preemptorsOf(victim) }
 
 // PreEnqueue holds a pod back while its victims are being evicted.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {

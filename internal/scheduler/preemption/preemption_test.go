@@ -550,8 +550,8 @@ func TestObsoletePreemptionsAreForgotten(t *testing.T) {
 	if len(shared.latest) != 2 || shared.latest[nominated.UID] == nil || shared.latest[standing.UID] == nil {
 		t.Errorf("kept are %v", shared.latest)
 	}
-	if len(shared.elsewhere) != 1 || len(shared.elsewhere[kept.pod.UID]) != 1 {
-		t.Errorf("victims on other nodes are %v", shared.elsewhere)
+	if len(shared.preemptors) != 1 || len(shared.preemptors[kept.pod.UID]) != 1 {
+		t.Errorf("the preemptors by victims are %v", shared.preemptors)
 	}
 	if _, ok := shared.rejected[kept.pod]; len(shared.rejected) != 1 || !ok {
 		t.Errorf("%d victims are kept", len(shared.rejected))

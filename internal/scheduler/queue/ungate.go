@@ -26,7 +26,7 @@ type Ungater interface {
 // these are.
 type Awaiter interface {
 	fwk.PreEnqueuePlugin
-	// AwaitedBy returns the pods that wait for the end of a pod. It is called with the lock of the
+	// AwaitedBy returns pods that may wait for the end of a pod. It is called with the lock of the
 	// queue held.
 	AwaitedBy(pod types.UID) []types.UID
 }

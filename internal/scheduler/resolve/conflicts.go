@@ -124,14 +124,17 @@ func (p *Profile) setSource(source GoodProfile) {
 //   - A profile that runs takes its scheduler name. A younger profile of that name is not accepted
 //     and does not run at all.
 //   - An invalid profile runs its last good spec, at the rank of the object's age. One without a
-//     last good spec takes nothing.
+//     last good spec takes nothing. One whose last good spec may still resolve, once the API server
+//     has answered about a Secret, takes its scheduler name.
 type winners struct {
 	sorter  *Profile
 	holders map[string]*Profile
+	// awaited holds the names of the objects that take a scheduler name before they run.
+	awaited map[string]string
 }
 
 func (r *resolver) resolveConflicts(candidates []*candidate) {
-	s := &winners{holders: r.out.Profiles}
+	s := &winners{holders: r.out.Profiles, awaited: map[string]string{}}
 	for _, c := range candidates {
 		if isShadow(&c.object.Spec) {
 			r.resolveShadow(c)
@@ -158,8 +161,11 @@ func (r *resolver) resolveConflicts(candidates []*candidate) {
 			running = stable
 		}
 		if running == nil {
-			if last, _ := r.lastGood(c.object); last != nil && s.holders[last.SchedulerName] == nil {
+			last, unanswered := r.lastGood(c.object)
+			if last != nil && s.isFree(last.SchedulerName) {
 				running, result.KeptLastGood = last, true
+			} else if len(unanswered) > 0 && s.isFree(result.SchedulerName) {
+				s.awaited[result.SchedulerName] = c.object.Name
 			}
 		}
 		if running != nil {
@@ -173,6 +179,9 @@ func (r *resolver) resolveConflicts(candidates []*candidate) {
 	}
 }
 
+// isFree reports whether no profile has taken a scheduler name.
+func (w *winners) isFree(name string) bool { return w.holders[name] == nil && w.awaited[name] == "" }
+
 // present returns the present spec of a candidate if it can run, and otherwise the conflict that it
 // lost, if any.
 func (w *winners) present(c *candidate) (*Profile, problems) {
@@ -180,9 +189,13 @@ func (w *winners) present(c *candidate) (*Profile, problems) {
 		return nil, nil
 	}
 	var conflict problems
-	if holder := w.holders[c.current.SchedulerName]; holder != nil {
+	if name := c.current.SchedulerName; !w.isFree(name) {
+		older := w.awaited[name]
+		if holder := w.holders[name]; holder != nil {
+			older = holder.Name
+		}
 		conflict.add(v1alpha1.ReasonSchedulerNameConflict, schedulerNamePath(&c.object.Spec),
-			"the older SchedulerProfile %q has the scheduler name %q", holder.Name, holder.SchedulerName)
+			"the older SchedulerProfile %q has the scheduler name %q", older, name)
 		return nil, conflict
 	}
 	if w.sorter != nil && w.sorter.QueueSort != c.current.QueueSort {

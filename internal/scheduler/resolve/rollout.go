@@ -25,8 +25,9 @@ func (r *resolver) tried(c *candidate, present *Profile) (*Profile, problems) {
 	path := field.NewPath("spec", "rollout", "strategy")
 	last, unanswered := r.lastGood(c.object)
 	if len(unanswered) > 0 {
-		found.add(unanswered[0].Reason, path, "the spec cannot be rolled out with the strategy %q yet, because it is "+
-			"not known whether the last good spec can run: %s", v1alpha1.RolloutCanary, unanswered.message())
+		found.add(v1alpha1.ReasonSecretNotReadable, path, "the spec cannot be rolled out with the strategy %q yet, "+
+			"because it is not known whether the last good spec can run (%s); with %q, it takes effect at once",
+			v1alpha1.RolloutCanary, unanswered.message(), v1alpha1.RolloutImmediate)
 		return nil, found
 	}
 	if last == nil || last.SchedulerName != present.SchedulerName || last.Revision == present.Revision {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -114,7 +115,15 @@ func TestCandidates(t *testing.T) {
 			{resolve.UnreadableSecret(errors.New("forbidden")), v1alpha1.ReasonAccepted, true},
 		} {
 			in.Secrets = map[types.NamespacedName]resolve.Secret{named: test.secret}
+			in.Profiles = in.Profiles[:1]
+			younger := parseText(t, profileText("younger", `schedulerName: p`)).Profiles[0]
+			younger.CreationTimestamp.Time = in.Profiles[0].CreationTimestamp.Add(time.Hour)
+			in.Profiles = append(in.Profiles, younger)
 			next := resolve.Objects(in)
+			if got := next.ProfileResults["younger"]; got.Reason != v1alpha1.ReasonSchedulerNameConflict ||
+				!strings.Contains(got.Message, `the older SchedulerProfile "p" has the scheduler name`) {
+				t.Errorf("a younger profile of the same scheduler name: %+v", got)
+			}
 			result := next.ProfileResults["p"]
 			if got := next.Profiles["p"]; (got != nil) != test.runs || len(next.Candidates) > 0 ||
 				result.Accepted != test.runs || result.Reason != test.reason {
