@@ -51,8 +51,8 @@ type memory struct {
 	since  time.Time
 	// versions are the resource versions of the objects in the cache in the last pass, by UID.
 	versions map[types.UID]string
-	// wentBack are the UIDs of the objects whose version went back since the last pass that looked at
-	// the roll-outs.
+	// wentBack are the UIDs of the objects whose version went back since the last pass that looked
+	// at the roll-outs.
 	wentBack sets.Set[types.UID]
 	// live are the objects as the API server had them when this replica, as the leader, read the
 	// revisions.

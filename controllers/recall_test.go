@@ -279,8 +279,8 @@ func TestANewLeaderRecallsWhatTheLastOneWrote(t *testing.T) {
 			t.Helper()
 			stage, policies, behind := passWith(version)
 			if stage != wantStage || policies != wantPolicies || behind != wantBehind {
-				t.Errorf("with version %s in the cache: stage %s, policies %s, behind: %v; want %s, %s, %v", version, stage,
-					policies, behind, wantStage, wantPolicies, wantBehind)
+				t.Errorf("with version %s in the cache: stage %s, policies %s, behind: %v; want %s, %s, %v", version,
+					stage, policies, behind, wantStage, wantPolicies, wantBehind)
 			}
 		}
 		expect("1", rollout.Aborted, "default:2 ", true) // another was deleted
@@ -339,8 +339,9 @@ func TestASpecThatIsOnlyTriedDoesNotBecomeTheLastGood(t *testing.T) {
 			ran := resolve.GoodProfile{UID: "u", Generation: 2, Spec: object.Spec}
 			r := recallingReconciler(t)
 			if !test.unstored {
-				if _, err := r.Archive.Store(t.Context(), &history.Revision{Kind: history.KindProfile, ObjectName: "mine",
-					UID: "u", Generation: 1, Hash: "old", Profile: &v1alpha1.SchedulerProfileSpec{}}, true); err != nil {
+				old := &history.Revision{Kind: history.KindProfile, ObjectName: "mine", UID: "u", Generation: 1,
+					Hash: "old", Profile: &v1alpha1.SchedulerProfileSpec{}}
+				if _, err := r.Archive.Store(t.Context(), old, true); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -53,7 +53,8 @@ type desk struct {
 
 	mu sync.Mutex // guards the fields below
 	// before is called before each write, with its verb ("store" or "report") and the name of the
-	// object, and before each list of revisions ("list"). An error replaces the request. after replaces the answer of the write.
+	// object, and before each list of revisions ("list"). An error replaces the request. after
+	// replaces the answer of the write.
 	before, after func(ctx context.Context, verb, name string) error
 	// writes are the writes that took effect.
 	writes []string
@@ -476,7 +477,8 @@ func TestWhatEtcdHasLostIsWrittenAgain(t *testing.T) {
 		}
 		lost.Status = v1alpha1.SchedulerProfileStatus{}
 		if err := errors.Join(d.client.Status().Update(t.Context(), lost),
-			d.client.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{}, client.InNamespace("default"))); err != nil {
+			d.client.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{},
+				client.InNamespace("default"))); err != nil {
 			t.Fatal(err)
 		}
 		elapse(confirmAfter - time.Second)

@@ -108,7 +108,8 @@ func (w *write) confirm(ctx context.Context, uid types.UID) error {
 	defer cancel()
 	if w.report.unreadable == nil {
 		if err := w.archive.Reload(ctx, uid); err != nil {
-			log.FromContext(ctx).Error(err, "Reading the stored revisions of an object failed; trying again", "uid", uid)
+			log.FromContext(ctx).Error(err, "Reading the stored revisions of an object failed; trying again", "uid",
+				uid)
 			return err
 		}
 	}

@@ -28,8 +28,8 @@ const maxAttempts = 4
 // Archive notices changes by others when a write fails because of them, and otherwise at the next
 // Load or Reload.
 //
-// All methods may be called from any goroutine, except that Store, Reload and Trim of one object are
-// called one after the other, and so is Load.
+// All methods may be called from any goroutine, except that Store, Reload and Trim of one object
+// are called one after the other, and so is Load.
 type Archive struct {
 	// Client reads and writes without a cache.
 	Client client.Client

@@ -37,6 +37,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"updates":      (*World).update,
 	"drains":       (*World).drain,
 	"services":     (*World).changeServices,
+	"rollouts":     (*World).directRollout,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))

@@ -79,6 +79,10 @@ type cluster struct {
 	// moved is when nodes have come or changed their zones, by their names, and doomed when claims
 	// for volumes were deleted.
 	moved, doomed map[string]time.Time
+	// profiles and policies are those of livesched. aborted are the last roll-outs that were
+	// aborted, by the UIDs of the profiles.
+	profiles, policies map[string]*unstructured.Unstructured
+	aborted            map[types.UID]abortedRollout
 	// allocatedAt has the revisions at which claims were allocated last.
 	allocatedAt map[types.UID]int64
 }
@@ -129,7 +133,9 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		filled:         map[string]time.Time{}, foreign: map[types.UID]bool{},
 		resized: map[types.UID]time.Time{}, again: map[types.UID]bool{},
 		moved: map[string]time.Time{}, doomed: map[string]time.Time{}, allocatedAt: map[types.UID]int64{},
-		gangs: newGangs(),
+		gangs:    newGangs(),
+		profiles: map[string]*unstructured.Unstructured{}, policies: map[string]*unstructured.Unstructured{},
+		aborted: map[types.UID]abortedRollout{},
 	}
 	c.kinds = []kind{
 		follow("/registry/pods/", c.pods, w.podChanged),
@@ -147,6 +153,8 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		follow(csiDriverKey, c.csiDrivers, nil),
 		follow(capacityPrefix, c.capacities, nil),
 		follow(volumePrefix, c.volumes, w.volumeChanged),
+		follow(profilePrefix, c.profiles, w.profileChanged),
+		follow(policyPrefix, c.policies, w.policyChanged),
 		follow(volumeClaimPrefix, c.volumeClaims, w.volumeClaimChanged),
 	}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {

@@ -48,7 +48,7 @@ func (w *World) checkTerm(x *exchange) {
 	switch {
 	case w.takesLease(x) && !x.from.stopping.IsZero() && x.from.stopping.Before(time.Now()):
 		w.fail("%v takes the lease, %v after it has begun to stop", x, time.Since(x.from.stopping))
-	case x.message() != messageBinding || !w.term.known || time.Since(w.restored) < time.Minute:
+	case x.message() != messageBinding || !w.term.known:
 	case w.term.holder == nil:
 		w.fail("%v, while no process has the lease", x)
 	case w.term.holder != x.from:

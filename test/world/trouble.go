@@ -109,6 +109,7 @@ func (w *World) restoreEtcd(r *rand.Rand, revision int64) {
 	for _, change := range changes {
 		w.cluster.follow(change)
 	}
+	clear(w.cluster.aborted) // the leader knows better than the status that was restored
 	// The policy may have been deleted at that time.
 	w.after(30*time.Second, func() { w.restorePolicy(policyNames[0]) })
 	// Users see that their last changes are gone.

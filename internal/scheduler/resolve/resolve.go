@@ -213,8 +213,8 @@ func (r *Resolution) Try(candidate *Profile) {
 	}
 }
 
-// Tries reports whether a profile that decides pods has the revision that is to be rolled out step by
-// step, so that it must not decide all of them.
+// Tries reports whether a profile that decides pods has the revision that is to be rolled out step
+// by step, so that it must not decide all of them.
 func (r *Resolution) Tries(p *Profile) bool {
 	candidate := r.Candidates[p.SchedulerName]
 	return p.Schedules() && candidate != nil && candidate.Revision == p.Revision

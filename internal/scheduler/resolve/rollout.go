@@ -16,7 +16,8 @@ func IsCanary(spec *v1alpha1.SchedulerProfileSpec) bool {
 
 // tried returns the last good profile of an object that runs while its present spec is tried, nil
 // if the present spec takes effect at once: because that is wanted, because nothing has run yet, or
-// because it decides as before. It returns problems if the present spec cannot be tried, or not yet.
+// because it decides as before. It returns problems if the present spec cannot be tried, or not
+// yet.
 func (r *resolver) tried(c *candidate, present *Profile) (*Profile, problems) {
 	var found problems
 	if !IsCanary(&c.object.Spec) {
@@ -35,7 +36,8 @@ func (r *resolver) tried(c *candidate, present *Profile) (*Profile, problems) {
 	}
 	if last.QueueSort != present.QueueSort {
 		found.add(v1alpha1.ReasonInvalid, path,
-			"the queue sort cannot change from %s to %s with the strategy %q, because all pods are in one queue; use %q",
+			"the queue sort cannot change from %s to %s with the strategy %q, because all pods are in one queue; use "+
+				"%q",
 			last.QueueSort, present.QueueSort, v1alpha1.RolloutCanary, v1alpha1.RolloutImmediate)
 	}
 	return last, found
