@@ -97,9 +97,6 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 		return nil
 	}
 	ledBefore := m.leading
-	if !ledBefore {
-		r.last.rollouts = nil // what was decided without the revisions does not count
-	}
 	m.recalled, m.leading, m.failed, m.since = true, p.leading, nil, time.Time{}
 	p.behind = m.live.replaceOlder(&p.objects, r.Clock.Now())
 	good := resolve.LastGood{Profiles: map[string][]resolve.GoodProfile{}, Policies: map[string][]resolve.GoodPolicy{}}
@@ -122,6 +119,10 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 // awaited reports whether profiles run without the stored revisions, which are still to be read. It
 // is false if they must not be read.
 func (m *memory) awaited() bool { return m.failed != nil && !apierrors.IsForbidden(m.failed) }
+
+// isBlind reports whether that is so since this replica began to lead: it does not know what the
+// last leader has decided.
+func (m *memory) isBlind() bool { return m.awaited() && !m.leading }
 
 // seesRestore reports whether etcd was restored from a backup since the last pass: an object has an
 // earlier version than before, or one that was not there has a status. It takes note of the

@@ -41,7 +41,7 @@ func (r *ProfileReconciler) report(p *pass) *report {
 		state: state{
 			resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending,
 			reserved: p.plan.reserved, kubeScheduler: p.kubeScheduler.Holder, counted: r.reporter.counted,
-			rollouts: p.rollouts, awaitsRevisions: r.memory.awaited(),
+			rollouts: p.rollouts, awaitsRevisions: r.memory.isBlind(),
 		},
 		profiles:   make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles)),
 		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),

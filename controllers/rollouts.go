@@ -107,7 +107,8 @@ func (r *ProfileReconciler) simulateRollouts(ctx context.Context, p *pass) {
 	r.placements.keep(p.rollouts)
 }
 
-// nextRollout returns the present state of one roll-out.
+// nextRollout returns the present state of one roll-out. While a new leader does not know the stored
+// revisions, nor what the last leader has written, it only aborts roll-outs.
 func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfile,
 	stable, candidate *resolve.Profile) *rolloutOf {
 	now := r.Clock.Now()
@@ -118,10 +119,16 @@ func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfi
 	next.candidate, next.stable, next.canary, next.led = candidate, stable.Revision, candidate.Revision, p.leading
 	next.plan = resolve.RolloutPlan(&object.Spec)
 	next.seen = next.before
-	if p.leading {
-		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(object))
+	if !p.leading {
+		return next
 	}
-	return next
+	proceeds := *next
+	proceeds.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), proceeds.follow(object))
+	if r.memory.isBlind() && proceeds.state.Stage != rollout.Aborted {
+		next.led = next.state.Stage == rollout.Aborted
+		return next
+	}
+	return &proceeds
 }
 
 // nextRollout returns the roll-out of a candidate as it was left. A leader knows better than the
@@ -208,7 +215,7 @@ func (o *rolloutOf) follow(object *v1alpha1.SchedulerProfile) rollout.Command {
 // skipRestored makes the command of an object that was restored from a backup of etcd the one that
 // was followed last, if it was followed at any time.
 func (o *rolloutOf) skipRestored(object *v1alpha1.SchedulerProfile) {
-	if text := commandOf(object).text; o.followed.Has(text) {
+	if text := commandOf(object).text; text != "" && o.followed.Has(text) {
 		o.command = text
 	}
 }

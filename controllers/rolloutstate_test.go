@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -233,7 +234,7 @@ func TestALeaderDecidesOnceTheStoredRevisionsWereRead(t *testing.T) {
 		if diff := cmp.Diff(test.want, r.decided(p)); diff != "" {
 			t.Errorf("leads: %v, %v: (-want +got)\n%s", test.leading, test.failed, diff)
 		}
-		s := &state{resolution: p.resolution, awaitsRevisions: r.memory.awaited()}
+		s := &state{resolution: p.resolution, awaitsRevisions: r.memory.isBlind()}
 		object := rolledOutObject("")
 		object.Status.Rollout = &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Aborted)}
 		kept := s.rolloutStatus(object).Stage == string(rollout.Aborted)
@@ -276,5 +277,56 @@ func TestARestoredCommandIsNotFollowedAgain(t *testing.T) {
 	r.memory.wentBack = nil
 	if got := follow("promote:new"); got != rollout.Promote {
 		t.Errorf("a user who repeats a command gets %q", got)
+	}
+}
+
+// nothingObserved is a Scheduler that has observed nothing of roll-outs.
+type nothingObserved struct{ Scheduler }
+
+func (nothingObserved) Observed(*resolve.Profile, rollout.Stage) *rollout.Observed {
+	return &rollout.Observed{}
+}
+
+// TestALeaderThatDoesNotKnowTheRevisionsOnlyAborts has a new leader, whose cache may not have what
+// the last leader has written.
+func TestALeaderThatDoesNotKnowTheRevisionsOnlyAborts(t *testing.T) {
+	candidate := &resolve.Profile{Revision: "new"}
+	for name, test := range map[string]struct {
+		failed  error
+		ledThen bool
+		command rollout.Command
+		// blind is the stage until the revisions are read, known the one after that, if the last
+		// leader had aborted the roll-out.
+		blind, known rollout.Stage
+	}{
+		"it waits":                     {errReading, false, "", rollout.Canary, rollout.Aborted},
+		"it does not promote":          {errReading, false, rollout.PromoteFull, rollout.Canary, rollout.Aborted},
+		"it aborts":                    {errReading, false, rollout.Abort, rollout.Aborted, rollout.Aborted},
+		"it has read them as a leader": {errReading, true, rollout.PromoteFull, rollout.Promoted, rollout.Promoted},
+		"it is not allowed to read any": {apierrors.NewForbidden(schema.GroupResource{}, "", nil), false,
+			rollout.PromoteFull, rollout.Promoted, rollout.Promoted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &ProfileReconciler{Config: Config{Scheduler: nothingObserved{}, Clock: clock.RealClock{}}}
+			r.memory.failed, r.memory.leading = test.failed, test.ledThen
+			object := rolledOutObject("steps: [{pause: {}}]")
+			object.Annotations = map[string]string{v1alpha1.AnnotationRollout: string(test.command) + ":new"}
+			status := &v1alpha1.RolloutStatus{CanaryRevision: "new", Stage: string(rollout.Canary)}
+			object.Status.Rollout = status
+			pass := func() rollout.Stage {
+				o := r.nextRollout(&pass{leading: true}, object, &resolve.Profile{}, candidate)
+				r.last.rollouts = rollouts{object.UID: o}
+				return o.state.Stage
+			}
+			for range 2 {
+				if got := pass(); got != test.blind {
+					t.Fatalf("until the revisions are read, the stage is %s, want %s", got, test.blind)
+				}
+			}
+			r.memory.failed, r.memory.leading, status.Stage = nil, true, string(rollout.Aborted)
+			if got := pass(); got != test.known {
+				t.Errorf("then, the stage is %s, want %s", got, test.known)
+			}
+		})
 	}
 }

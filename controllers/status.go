@@ -38,7 +38,7 @@ type state struct {
 	// nil if there are none.
 	counted func(id string) *v1alpha1.ShadowStatus
 	// rollouts are the roll-outs under way. If awaitsRevisions, there may be others: the stored
-	// revisions are still to be read.
+	// revisions are still to be read, and status.rollout stays as it is until then.
 	rollouts        rollouts
 	awaitsRevisions bool
 }

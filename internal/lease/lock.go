@@ -241,7 +241,7 @@ func (l *Lock) wait(found reading) (left time.Duration, ready <-chan struct{}) {
 // logVacant notes that the lease has no holder, or has one again.
 func (l *Lock) logVacant(vacant bool, left time.Duration) {
 	if l.vacant = vacant; vacant {
-		klog.Background().Info("The Lease has no holder, but was not released; waiting until the last holder cannot "+
+		klog.Background().Info("The Lease is gone or has no holder, but was not released; waiting until the last holder cannot "+
 			"act any more. If it has ended, restart this replica to take the lease at once", "lastHolder",
 			l.seen.record.HolderIdentity, "for", left)
 	}
@@ -259,14 +259,18 @@ func (l *Lock) untilExpiry(found reading) time.Duration {
 
 // released reports whether the holder that was last seen has released the lease, or a later one
 // has. An earlier release, which is there again since etcd was restored, has fewer transitions, of
-// which each change of the holder counts one, or an earlier time by the same clock.
+// which each change of the holder counts one, or an earlier time. Clocks of two holders may differ.
 func (l *Lock) released(found reading) bool {
 	now, seen := found.record, l.seen.record
 	if now == nil || now.HolderIdentity != "" || now.LeaseDurationSeconds != releasedSeconds {
 		return false
 	}
-	return now.LeaderTransitions > seen.LeaderTransitions ||
-		now.LeaderTransitions == seen.LeaderTransitions && !now.RenewTime.Before(&seen.RenewTime)
+	tolerance := time.Duration(0)
+	if now.LeaderTransitions > seen.LeaderTransitions {
+		tolerance = time.Duration(seen.LeaseDurationSeconds) * time.Second
+	}
+	return now.LeaderTransitions >= seen.LeaderTransitions &&
+		now.RenewTime.Add(tolerance).Compare(seen.RenewTime.Time) >= 0
 }
 
 // takeable returns what was read such that the elector takes the lease, unless there was an error.

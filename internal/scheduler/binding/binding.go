@@ -176,6 +176,9 @@ func (b *Binder) cancellable(ctx context.Context, c *Cycle, do func(context.Cont
 	b.PodsInPreBind.Add(uid, cancel)
 	defer b.PodsInPreBind.Remove(uid)
 	if status := do(ctx); !status.IsSuccess() {
+		if ctx.Err() != nil && errors.Is(status.AsError(), context.Canceled) {
+			return fwk.AsStatus(context.Cause(ctx))
+		}
 		return status
 	}
 	if p := b.PodsInPreBind.Get(uid); p != nil && !p.MarkPrebound() {

@@ -45,7 +45,7 @@ func GroupOf(groups *podgroup.Registry, key podgroup.Key, schedulerName string, 
 	}
 	g := &fork.Group{Group: group, On: nodes}
 	if g.Needed, _ = groups.Needed(key); tree != nil {
-		g.Group, g.Tree, g.Leaves = tree.Group, tree, groups.LeavesOf(tree)
+		g.Group, g.Tree, g.Leaves = tree.Group, tree, groups.LeavesOf(tree, len(pods))
 	}
 	unit := groups.Unit(key)
 	for _, pod := range pods {

@@ -54,7 +54,7 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 		Memory:  &l.memory,
 	}}
 	if g.Tree = popped.Group.Tree; g.Tree != nil {
-		g.Group, g.Leaves = g.Tree.Group, l.Groups.LeavesOf(g.Tree)
+		g.Group, g.Leaves = g.Tree.Group, l.Groups.LeavesOf(g.Tree, 1+len(popped.Group.Others))
 	} else {
 		g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
 	}

@@ -238,14 +238,14 @@ func (r *Registry) missingLocked(key Key, unknown int) int {
 }
 
 // LeavesOf returns the states of the groups of pods of a tree: On only if a group of the tree has a
-// topology. A group whose object was deleted since it was found to be ready lacks one pod.
-func (r *Registry) LeavesOf(tree *Tree) map[Key]Leaf {
+// topology. A group without an object lacks more than the pods that are to be placed.
+func (r *Registry) LeavesOf(tree *Tree, pods int) map[Key]Leaf {
 	withNodes := tree.RequiresTopology()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	leaves := map[Key]Leaf{}
 	for t := range tree.Leaves() {
-		leaf := Leaf{Missing: r.missingLocked(t.Key, 1), On: sets.New[string]()}
+		leaf := Leaf{Missing: r.missingLocked(t.Key, pods+1), On: sets.New[string]()}
 		if s := r.groups[t.Key]; s != nil && withNodes {
 			for _, p := range s.placed {
 				leaf.On.Insert(p.node)

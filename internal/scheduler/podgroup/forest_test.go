@@ -121,14 +121,14 @@ func TestTheStatesOfTheGroupsOfATree(t *testing.T) {
 	want := map[Key]Leaf{
 		leafKey("a"): {Missing: 2, On: sets.New[string]()}, leafKey("b"): {Missing: -1, On: sets.New[string]()},
 	}
-	if diff := cmp.Diff(want, r.LeavesOf(tree)); diff != "" {
+	if diff := cmp.Diff(want, r.LeavesOf(tree, 3)); diff != "" {
 		t.Errorf("without a topology: %s", diff)
 	}
 	r.SetGroup(Group{Key: leafKey("b"), MinMember: 1, Parent: "root", Topology: Topology{Required: "rack"}})
 	tree, _ = r.TreeOf(leafKey("a"))
 	want[leafKey("a")].On.Insert("n1")
 	want[leafKey("b")].On.Insert("n2", "n3")
-	leaves := r.LeavesOf(tree)
+	leaves := r.LeavesOf(tree, 3)
 	if diff := cmp.Diff(want, leaves); diff != "" {
 		t.Errorf("with a topology: %s", diff)
 	}
