@@ -212,8 +212,8 @@ var _ = Describe("A second replica", func() {
 	}
 
 	// takesOver expects the second one to schedule as soon as it has the lease. It reads only what
-	// shows it that its cache has all bindings and resource claims, and the latest statuses of
-	// roll-outs.
+	// shows it that its cache has all bindings and resource claims, and the latest states of
+	// roll-outs, with their policies.
 	takesOver := func(ctx context.Context) {
 		known := reads.count()
 		Expect(known).To(BeNumerically(">", 10), "the reads are noticed")
@@ -222,6 +222,7 @@ var _ = Describe("A second replica", func() {
 		Expect(reads.all()[known:]).To(HaveEach(Or(
 			HaveSuffix("/api/v1/pods?limit=1"), ContainSubstring("/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2C"),
 			HaveSuffix("/resourceclaims?limit=5000"), HaveSuffix("/schedulerprofiles"),
+			HaveSuffix("/schedulingpolicies"),
 		)), "all else that it needed it had")
 
 		By("continuing with the pods that the first one left behind")
