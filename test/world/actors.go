@@ -38,6 +38,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"drains":       (*World).drain,
 	"services":     (*World).changeServices,
 	"rollouts":     (*World).directRollout,
+	"leases":       (*World).changeLease,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))

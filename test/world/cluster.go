@@ -71,7 +71,10 @@ type cluster struct {
 	// shrunk is when nodes have got less, by their names, and filled when somebody else has bound
 	// pods there. foreign are these pods.
 	shrunk, filled map[string]time.Time
-	foreign        map[types.UID]bool
+	// boundLate is when pods were bound for a process that did not lead any more, by their
+	// namespaces and names.
+	boundLate map[string]time.Time
+	foreign   map[types.UID]bool
 	// resized is when pods have changed what they request.
 	resized map[types.UID]time.Time
 	// again are the pods that are created again once they are gone.
@@ -130,6 +133,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		preemptions:    preemptions{deleted: map[types.UID]bool{}},
 		disruption:     disruption{due: map[types.NamespacedName]bool{}},
 		shrunk:         map[string]time.Time{},
+		boundLate:      map[string]time.Time{},
 		filled:         map[string]time.Time{}, foreign: map[types.UID]bool{},
 		resized: map[types.UID]time.Time{}, again: map[types.UID]bool{},
 		moved: map[string]time.Time{}, doomed: map[string]time.Time{}, allocatedAt: map[types.UID]int64{},

@@ -207,7 +207,7 @@ func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
 // checkClaims checks that the claims of a pod that was bound are allocated on its node, and
 // reserved for it.
 func (w *World) checkClaims(bound *corev1.Pod) {
-	if time.Now().Before(w.excused) {
+	if time.Now().Before(w.excused) || w.wasBoundLate(bound) {
 		return
 	}
 	names := claimNames(bound)

@@ -38,6 +38,7 @@ type network struct {
 type process struct {
 	network *network
 	name    string
+	started time.Time
 	// stalled is until when the process has no network, and stopping since when it ends by itself.
 	// Only the world uses them.
 	stalled, stopping time.Time

@@ -47,7 +47,7 @@ func NewPlan(seed uint64) *Plan {
 	if r.IntN(2) == 0 {
 		p.focus(r)
 	}
-	for _, rare := range []string{"compact", "restores", "outages"} {
+	for _, rare := range []string{"compact", "restores", "outages", "leases"} {
 		if p.Actors[rare] > 0 {
 			p.Actors[rare] += 120
 		}

@@ -229,6 +229,8 @@ func checkProfile(profile *v1alpha1.SchedulerProfile, resolved *resolve.Resoluti
 			return fmt.Errorf("generation %d is active, not %d", status.Active.Generation, profile.Generation)
 		}
 	case programmed.Reason == v1alpha1.ReasonRollingOut, programmed.Reason == v1alpha1.ReasonRolloutAborted:
+		return checkRollout(profile, resolved.Profiles[result.SchedulerName].Revision,
+			programmed.Reason == v1alpha1.ReasonRolloutAborted)
 	default:
 		return fmt.Errorf("is not programmed")
 	}

@@ -43,7 +43,7 @@ func (r *replica) start() {
 	r.starts++
 	name := fmt.Sprintf("%s-%d", r.name, r.starts)
 	w.log.add("%s starts", name)
-	r.process = &process{network: w.network, name: name}
+	r.process = &process{network: w.network, name: name, started: time.Now()}
 	o := app.NewOptions()
 	o.Secure.Port, o.MetricsBindAddress, o.HealthProbeBindAddress = 0, "0", "0"
 	o.LeaderElectionNamespace, o.RevisionNamespace = ownNamespace, ownNamespace

@@ -26,8 +26,10 @@ func (w *World) checkRest() {
 	w.checkPending()
 	w.checkConditions()
 	w.checkProfiles()
-	if leaders := w.leaders(); leaders != 1 {
-		w.fail("%d replicas lead", leaders)
+	if leaders := w.leaders(); len(leaders) != 1 {
+		w.fail("%d replicas lead", len(leaders))
+	} else if w.failure == nil {
+		w.checkStore(leaders[0])
 	}
 }
 
@@ -243,12 +245,12 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-// leaders returns the number of replicas that lead.
-func (w *World) leaders() (n int) {
+// leaders returns the replicas that lead.
+func (w *World) leaders() (leaders []*replica) {
 	for _, r := range w.replicas {
 		if !r.over && r.manager != nil && ended(r.manager.Elected()) {
-			n++
+			leaders = append(leaders, r)
 		}
 	}
-	return n
+	return leaders
 }

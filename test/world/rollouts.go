@@ -6,14 +6,20 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/rollout"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // profilePrefix and policyPrefix are those of the keys of profiles and policies in etcd.
@@ -69,6 +75,65 @@ func (w *World) profileChanged(earlier, later *unstructured.Unstructured) {
 	case active.Revision == was.revision && status.LastCommand == was.command:
 		w.fail("profile %s runs revision %s for all pods, whose roll-out was aborted: %+v", after.Name, active.Revision,
 			status)
+	}
+}
+
+// checkRollout checks that the status describes the roll-out of a revision, and that it does not
+// stand still.
+func checkRollout(profile *v1alpha1.SchedulerProfile, revision string, aborted bool) error {
+	o, active := profile.Status.Rollout, profile.Status.Active.Revision
+	if o == nil {
+		return fmt.Errorf("there is no status of the roll-out")
+	}
+	command := profile.Annotations[v1alpha1.AnnotationRollout]
+	switch stage := rollout.Stage(o.Stage); {
+	case o.CanaryRevision != revision:
+		return fmt.Errorf("revision %s is rolled out, not %s", o.CanaryRevision, revision)
+	case o.StableRevision != active || active == revision:
+		return fmt.Errorf("revision %s is stable, and %s active", o.StableRevision, active)
+	case (stage == rollout.Aborted) != aborted || stage == rollout.Promoted:
+		return fmt.Errorf("the roll-out is in stage %s", stage)
+	case strings.Contains(command, ":"+revision+":") && o.LastCommand != command:
+		return fmt.Errorf("the command %s was not followed", command)
+	}
+	// What is observed of failures is left out, so that nothing speaks against the revision.
+	state := rollout.State{Stage: rollout.Stage(o.Stage), Step: int(ptr.Deref(o.CurrentStepIndex, 0)),
+		Since: ptr.Deref(o.Since, metav1.Time{}).Time, Paused: o.Paused}
+	seen := &rollout.Observed{Compared: int(o.Compared), Stable: int(o.StableOwners), New: int(o.CanaryOwners)}
+	next, _ := state.Next(time.Now().Add(-30*time.Second), resolve.RolloutPlan(&profile.Spec), seen, "")
+	if next.Stage != state.Stage || next.Step != state.Step {
+		return fmt.Errorf("the roll-out has not gone on to stage %s, step %d", next.Stage, next.Step)
+	}
+	return nil
+}
+
+// checkStore checks that the leader decides with what the statuses say.
+func (w *World) checkStore(r *replica) {
+	current := r.manager.Scheduler.Store().Current()
+	for _, object := range sorted(w.cluster.profiles) {
+		profile := w.profileOf(object)
+		active, o := profile.Status.Active, profile.Status.Rollout
+		if profile.Name == shadowName || active == nil {
+			continue
+		}
+		name := profile.Status.SchedulerName
+		if instance := current.Get(name); instance == nil || instance.Config.Revision != active.Revision {
+			w.fail("profile %s: revision %s does not decide its pods", profile.Name, active.Revision)
+			return
+		}
+		canary, share := current.Canary(name)
+		programmed := apimeta.FindStatusCondition(profile.Status.Conditions, v1alpha1.ConditionProgrammed)
+		tried := programmed != nil && programmed.Reason == v1alpha1.ReasonRollingOut &&
+			o.Stage == string(rollout.Canary)
+		switch {
+		case tried != (canary != nil):
+			w.fail("profile %s: a canary runs: %v; the status of the roll-out: %+v", profile.Name, canary != nil, o)
+		case tried && (canary.Config.Revision != o.CanaryRevision || share.Owners*100 != int(o.Weight)*queue.Whole):
+			w.fail("profile %s: revision %s has a share of %d; the status of the roll-out: %+v", profile.Name,
+				canary.Config.Revision, share.Owners, o)
+		case tried:
+			w.counts["canaries at rest"]++
+		}
 	}
 }
 

@@ -5,7 +5,12 @@ package world
 
 import (
 	"bytes"
+	"path"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // term is what the API server knows of the lease: which process has it, and when that one sent the
@@ -24,6 +29,9 @@ func (w *World) noteTerm(x *exchange) {
 		if bytes.Contains(x.body, []byte(x.from.name)) {
 			if w.term.holder != x.from {
 				w.log.add("%s has the lease", x.from.name)
+				if w.takesHastily(x.from) {
+					w.hasty = time.Now()
+				}
 			}
 			w.term = term{true, x.from, x.sent}
 		} else { // it was released
@@ -32,8 +40,8 @@ func (w *World) noteTerm(x *exchange) {
 	case messageBinding:
 		// Nothing protects a node from a binding that was sent in time, and comes when another
 		// process leads.
-		if w.term.holder != x.from {
-			w.excuse("a binding came late")
+		if w.term.known && w.term.holder != x.from {
+			w.noteLateBinding(x)
 		}
 	case messageStatus:
 		// Nor does anything protect the condition that the leader has written. The leader writes it
@@ -48,7 +56,7 @@ func (w *World) checkTerm(x *exchange) {
 	switch {
 	case w.takesLease(x) && !x.from.stopping.IsZero() && x.from.stopping.Before(time.Now()):
 		w.fail("%v takes the lease, %v after it has begun to stop", x, time.Since(x.from.stopping))
-	case x.message() != messageBinding || !w.term.known:
+	case x.message() != messageBinding || !w.term.known || time.Since(w.hasty) < leaseDuration:
 	case w.term.holder == nil:
 		w.fail("%v, while no process has the lease", x)
 	case w.term.holder != x.from:
@@ -56,6 +64,23 @@ func (w *World) checkTerm(x *exchange) {
 	case time.Since(w.term.renewed) > renewDeadline:
 		w.fail("%v, %v after it has renewed the lease", x, time.Since(w.term.renewed))
 	}
+}
+
+// noteLateBinding notes that the pod of a binding, and what its node has left, are unlike what the
+// leader knows.
+func (w *World) noteLateBinding(x *exchange) {
+	w.counts["bindings that came late"]++
+	pod := path.Dir(x.req.URL.Path)
+	w.cluster.boundLate[strings.TrimPrefix(pod, "/api/v1/namespaces/")] = time.Now()
+	if node, _, _ := unstructured.NestedString(fieldsOf(x.body), "target", "name"); node != "" {
+		w.cluster.filled[node] = time.Now()
+	}
+}
+
+// wasBoundLate reports whether a pod was just bound for a process that does not lead any more.
+func (w *World) wasBoundLate(pod *corev1.Pod) bool {
+	at, ok := w.cluster.boundLate[pod.Namespace+"/pods/"+pod.Name]
+	return ok && time.Since(at) < lateness
 }
 
 // takesLease reports whether a process that does not lead would begin to.

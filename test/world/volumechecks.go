@@ -87,7 +87,7 @@ func (w *World) volumeChanged(before, after *corev1.PersistentVolume) {
 // and that nobody else uses those claims that only one pod may use.
 func (w *World) checkVolumes(bound *corev1.Pod) {
 	node := w.nodeOf(bound)
-	if time.Now().Before(w.excused) || node == nil {
+	if time.Now().Before(w.excused) || node == nil || w.wasBoundLate(bound) {
 		return
 	}
 	for _, name := range volumeClaimNames(bound) {
@@ -134,7 +134,7 @@ func (w *World) checkSoleUser(bound *corev1.Pod, claim *corev1.PersistentVolumeC
 	w.counts["bound with a claim for one pod"]++
 	for _, pod := range sorted(w.cluster.pods) {
 		if pod.UID != bound.UID && pod.Namespace == bound.Namespace && pod.Spec.NodeName != "" &&
-			!podutil.IsPodTerminal(pod) && slices.Contains(volumeClaimNames(pod), claim.Name) {
+			!podutil.IsPodTerminal(pod) && !w.wasBoundLate(pod) && slices.Contains(volumeClaimNames(pod), claim.Name) {
 			w.fail("pod %s was bound, and pod %s uses claim %s, which is for one pod", bound.Name, pod.Name, claim.Name)
 		}
 	}

@@ -42,6 +42,9 @@ type World struct {
 	// term is who leads, and excused until when nodes may be over their resources.
 	term    term
 	excused time.Time
+	// leaseChanged is when a user has changed the Lease last, and hasty when a process has taken it
+	// after that without having seen the last holder.
+	leaseChanged, hasty time.Time
 	// overwritten has the paths of status that a process wrote last which does not lead, or whose
 	// last write was executed twice.
 	overwritten map[string]bool
