@@ -48,8 +48,8 @@ func (w *World) directRollout(r *rand.Rand) {
 	w.must(w.cluster.objects.Update(w.ctx, profile))
 }
 
-// profileChanged checks that a revision whose roll-out was aborted does not run for all pods, until
-// a user or a policy asks for something else.
+// profileChanged checks that a roll-out that was aborted does not go on, and its revision does not
+// run for all pods, until a user or a policy asks for something else.
 func (w *World) profileChanged(earlier, later *unstructured.Unstructured) {
 	if earlier == nil || later == nil {
 		return
@@ -72,9 +72,10 @@ func (w *World) profileChanged(earlier, later *unstructured.Unstructured) {
 			w.counts["roll-outs that are aborted"]++
 		}
 		aborted[after.UID] = now
-	case active.Revision == was.revision && status.LastCommand == was.command:
-		w.fail("profile %s runs revision %s for all pods, whose roll-out was aborted: %+v", after.Name, active.Revision,
-			status)
+	case was.revision != "" && status.LastCommand == was.command &&
+		(status.CanaryRevision == was.revision || active.Revision == was.revision):
+		w.fail("profile %s runs revision %s, and its roll-out of revision %s was aborted: %+v", after.Name,
+			active.Revision, was.revision, status)
 	}
 }
 

@@ -447,22 +447,6 @@ var mutants = []mutant{
 `,
 	},
 	{
-		name: "a status that etcd has lost is taken as written",
-		file: "controllers/write.go",
-		before: `	s.written, s.confirmAt = nil, time.Time{}
-`,
-		after: `	s.confirmAt = time.Time{}
-`,
-	},
-	{
-		name: "a new leader takes what it runs as the last good spec",
-		file: "controllers/recall.go",
-		before: `		if !ledBefore && len(stored) > 0 && r.last.active.onlyTries(object) {
-`,
-		after: `		if ledBefore && len(stored) == 0 && r.last.active.onlyTries(object) {
-`,
-	},
-	{
 		name: "a new leader begins an aborted roll-out again",
 		file: "controllers/rolloutstatus.go",
 		before: `	if status.CanaryRevision != candidate.Revision || !slices.Contains(rollout.Stages, rollout.Stage(status.Stage)) {
