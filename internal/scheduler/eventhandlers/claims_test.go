@@ -97,6 +97,9 @@ func TestBindingCyclesFollowTheClaimsThatPluginsSee(t *testing.T) {
 	if err := NewSources(source, h.queue).ListenToDevices(managers, h.preBinding); err != nil {
 		t.Fatal(err)
 	}
+	if err := scope.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := cause(); err != nil {
 		t.Fatalf("it has ended with %v", err)
 	}
