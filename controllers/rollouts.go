@@ -107,8 +107,8 @@ func (r *ProfileReconciler) simulateRollouts(ctx context.Context, p *pass) {
 	r.placements.keep(p.rollouts)
 }
 
-// nextRollout returns the present state of one roll-out. While a new leader does not know the stored
-// revisions, nor what the last leader has written, it only aborts roll-outs.
+// nextRollout returns the present state of one roll-out. While a new leader does not know the
+// stored revisions, nor what the last leader has written, it only aborts roll-outs.
 func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfile,
 	stable, candidate *resolve.Profile) *rolloutOf {
 	now := r.Clock.Now()

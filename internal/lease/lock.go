@@ -241,8 +241,8 @@ func (l *Lock) wait(found reading) (left time.Duration, ready <-chan struct{}) {
 // logVacant notes that the lease has no holder, or has one again.
 func (l *Lock) logVacant(vacant bool, left time.Duration) {
 	if l.vacant = vacant; vacant {
-		klog.Background().Info("The Lease is gone or has no holder, but was not released; waiting until the last holder cannot "+
-			"act any more. If it has ended, restart this replica to take the lease at once", "lastHolder",
+		klog.Background().Info("The Lease is gone or has no holder, but was not released; waiting until the "+
+			"last holder cannot act any more. If it has ended, restart this replica to take the lease at once", "lastHolder",
 			l.seen.record.HolderIdentity, "for", left)
 	}
 }
