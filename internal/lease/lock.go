@@ -242,8 +242,8 @@ func (l *Lock) wait(found reading) (left time.Duration, ready <-chan struct{}) {
 func (l *Lock) logVacant(vacant bool, left time.Duration) {
 	if l.vacant = vacant; vacant {
 		klog.Background().Info("The Lease is gone or has no holder, but was not released; waiting until the "+
-			"last holder cannot act any more. If it has ended, restart this replica to take the lease at once", "lastHolder",
-			l.seen.record.HolderIdentity, "for", left)
+			"last holder cannot act any more. If it has ended, restart this replica to take the lease at once",
+			"lastHolder", l.seen.record.HolderIdentity, "for", left)
 	}
 }
 
