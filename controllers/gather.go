@@ -25,19 +25,27 @@ type objects struct {
 // gather reads everything that resolve needs. It reads the stored revisions before the Secrets,
 // since a last good spec may name other Secrets.
 func (r *ProfileReconciler) gather(ctx context.Context, p *pass) error {
-	var profiles v1alpha1.SchedulerProfileList
+	var err error
 	// Copies of many objects cost more than the rest of a pass.
-	if err := r.Client.List(ctx, &profiles, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing SchedulerProfiles: %w", err)
+	if p.objects, err = list(ctx, r.Client, client.UnsafeDisableDeepCopy); err != nil {
+		return err
 	}
-	var policies v1alpha1.SchedulingPolicyList
-	if err := r.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing SchedulingPolicies: %w", err)
-	}
-	p.objects.profiles, p.objects.policies = profiles.Items, policies.Items
 	if err := r.recall(ctx, p); err != nil {
 		return err
 	}
 	p.objects.secrets = r.secrets.read(ctx, resolve.SecretRefs(p.objects.policies, r.last.good))
 	return nil
+}
+
+// list lists the profiles and policies.
+func list(ctx context.Context, reader client.Reader, options ...client.ListOption) (objects, error) {
+	var profiles v1alpha1.SchedulerProfileList
+	if err := reader.List(ctx, &profiles, options...); err != nil {
+		return objects{}, fmt.Errorf("listing SchedulerProfiles: %w", err)
+	}
+	var policies v1alpha1.SchedulingPolicyList
+	if err := reader.List(ctx, &policies, options...); err != nil {
+		return objects{}, fmt.Errorf("listing SchedulingPolicies: %w", err)
+	}
+	return objects{profiles: profiles.Items, policies: policies.Items}, nil
 }

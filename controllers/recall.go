@@ -6,7 +6,6 @@ package controllers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -163,12 +162,11 @@ func (a *active) onlyTries(object *v1alpha1.SchedulerProfile) bool {
 	return false
 }
 
-// liveObjects are the objects as the API server had them at one time, by UID. Informers may not
-// have received yet what the last leader has decided by.
+// liveObjects are the objects as the API server had them at one time. Informers may not have
+// received yet what the last leader has decided by.
 type liveObjects struct {
-	profiles map[types.UID]*v1alpha1.SchedulerProfile
-	policies map[types.UID]*v1alpha1.SchedulingPolicy
-	read     time.Time
+	objects
+	read time.Time
 }
 
 // replaceOlder replaces the objects of a set that are older than the live ones, and reports whether
@@ -179,16 +177,24 @@ func (l *liveObjects) replaceOlder(set *objects, now time.Time) (behind bool) {
 	if now.Sub(l.read) > liveFor {
 		return false
 	}
-	for i := range set.profiles {
-		cached := &set.profiles[i]
-		if live := l.profiles[cached.UID]; live != nil && isLater(live.ResourceVersion, cached.ResourceVersion) {
-			set.profiles[i], behind = *live, true
-		}
+	profiles, policies := replaceOlder(set.profiles, l.profiles), replaceOlder(set.policies, l.policies)
+	return profiles || policies
+}
+
+// replaceOlder is liveObjects.replaceOlder for the objects of one kind.
+func replaceOlder[T any, P interface {
+	*T
+	client.Object
+}](cached, live []T) (behind bool) {
+	byUID := make(map[types.UID]P, len(live))
+	for i := range live {
+		byUID[P(&live[i]).GetUID()] = &live[i]
 	}
-	for i := range set.policies {
-		cached := &set.policies[i]
-		if live := l.policies[cached.UID]; live != nil && isLater(live.ResourceVersion, cached.ResourceVersion) {
-			set.policies[i], behind = *live, true
+	for i := range cached {
+		object := P(&cached[i])
+		newer := byUID[object.GetUID()]
+		if newer != nil && isLater(newer.GetResourceVersion(), object.GetResourceVersion()) {
+			cached[i], behind = *newer, true
 		}
 	}
 	return behind
@@ -245,32 +251,11 @@ func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisi
 		defer cancel()
 		defer close(read.done)
 		if read.err = r.Archive.Load(ctx); read.err == nil && leading {
-			read.live, read.err = r.readObjects(ctx)
+			read.live.objects, read.err = list(ctx, r.Direct)
+			read.live.read = r.Clock.Now()
 		}
 	}()
 	return read
-}
-
-// readObjects reads the objects from the API server.
-func (r *ProfileReconciler) readObjects(ctx context.Context) (liveObjects, error) {
-	live := liveObjects{profiles: map[types.UID]*v1alpha1.SchedulerProfile{},
-		policies: map[types.UID]*v1alpha1.SchedulingPolicy{}}
-	var profiles v1alpha1.SchedulerProfileList
-	if err := r.Direct.List(ctx, &profiles); err != nil {
-		return live, fmt.Errorf("listing SchedulerProfiles: %w", err)
-	}
-	for i := range profiles.Items {
-		live.profiles[profiles.Items[i].UID] = &profiles.Items[i]
-	}
-	var policies v1alpha1.SchedulingPolicyList
-	if err := r.Direct.List(ctx, &policies); err != nil {
-		return live, fmt.Errorf("listing SchedulingPolicies: %w", err)
-	}
-	for i := range policies.Items {
-		live.policies[policies.Items[i].UID] = &policies.Items[i]
-	}
-	live.read = r.Clock.Now()
-	return live, nil
 }
 
 // goodProfiles returns the stored revisions of a profile, the latest first. The specs that this

@@ -26,7 +26,7 @@ type write struct {
 	subject *subject
 	// outlook is the subject's at the start.
 	outlook outlook
-	// timeout bounds each of the three steps.
+	// timeout bounds each of these steps.
 	timeout time.Duration
 }
 

@@ -23,7 +23,7 @@ func (i restorable) AddEventHandler(handler toolscache.ResourceEventHandler) (
 		AddFunc:    handler.OnAdd,
 		DeleteFunc: handler.OnDelete,
 		UpdateFunc: func(before, after any) {
-			if !isEarlier(after, before) {
+			if !IsEarlier(after, before) {
 				handler.OnUpdate(before, after)
 				return
 			}
@@ -33,8 +33,9 @@ func (i restorable) AddEventHandler(handler toolscache.ResourceEventHandler) (
 	})
 }
 
-// isEarlier reports whether an object has an earlier version than another one.
-func isEarlier(object, other any) bool {
+// IsEarlier reports whether an object has an earlier version than another one. It is false if that is
+// not known.
+func IsEarlier(object, other any) bool {
 	a, errA := meta.Accessor(object)
 	b, errB := meta.Accessor(other)
 	if errA != nil || errB != nil {

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -36,12 +36,6 @@ func endingBindings(next toolscache.ResourceEventHandler,
 	}
 }
 
-// isEarlier reports whether a claim has an earlier version than another one.
-func isEarlier(claim, other *resourcev1.ResourceClaim) bool {
-	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, other.ResourceVersion)
-	return err == nil && order < 0
-}
-
 // endBindings ends the binding cycles of pods that have lost the reservation of a claim. after is
 // nil if the claim is gone. It may be an earlier version: then DynamicResources has withdrawn what
 // it had assumed for a pod, and the informer has not shown a later version yet.
@@ -54,7 +48,7 @@ func endBindings(preBinding *framework.PodsInPreBind, before, after any) {
 	for _, user := range claim.Status.ReservedFor {
 		pod := preBinding.Get(user.UID) // nil for most: it is looked up first
 		if pod == nil || now != nil && now.UID == claim.UID &&
-			(slices.Contains(now.Status.ReservedFor, user) || isEarlier(now, claim)) {
+			(slices.Contains(now.Status.ReservedFor, user) || devices.IsEarlier(now, claim)) {
 			continue
 		}
 		pod.CancelPod(fmt.Sprintf("claim %s is no longer reserved for the pod", klog.KObj(claim)))
