@@ -380,12 +380,7 @@ func TestAReplicaThatIsNotReadyLeavesTheLeaseToOneThatIs(t *testing.T) {
 				if unready.isLeading() {
 					t.Error("the other one leads, too")
 				}
-				other.stop()
-				<-other.over
-				w.pass(2 * retryPeriod)
-				if !unready.isLeading() {
-					t.Error("nobody leads")
-				}
+				w.handOver(t, other, unready)
 			})
 		})
 	}
@@ -428,6 +423,17 @@ func TestAFollowerTakesALeaseThatHasExpired(t *testing.T) {
 	}
 }
 
+// handOver stops the leader, and expects another one to lead within the time in which it polls.
+func (w *world) handOver(t *testing.T, from, to *replica) {
+	t.Helper()
+	from.stop()
+	<-from.over
+	w.pass(2 * retryPeriod)
+	if !to.isLeading() {
+		t.Error("it does not lead")
+	}
+}
+
 func TestAFollowerWhoseWatchFailsPolls(t *testing.T) {
 	for name, err := range map[string]error{"refused": errors.New("not today"), "silent": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -438,12 +444,7 @@ func TestAFollowerWhoseWatchFailsPolls(t *testing.T) {
 				if follower.isLeading() {
 					t.Fatal("it took the lease of another")
 				}
-				leader.stop()
-				<-leader.over
-				w.pass(2 * retryPeriod)
-				if !follower.isLeading() {
-					t.Error("it does not lead")
-				}
+				w.handOver(t, leader, follower)
 			})
 		})
 	}

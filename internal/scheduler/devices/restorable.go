@@ -33,8 +33,8 @@ func (i restorable) AddEventHandler(handler toolscache.ResourceEventHandler) (
 	})
 }
 
-// IsEarlier reports whether an object has an earlier version than another one. It is false if that is
-// not known.
+// IsEarlier reports whether an object has an earlier version than another one. It is false if that
+// is not known.
 func IsEarlier(object, other any) bool {
 	a, errA := meta.Accessor(object)
 	b, errB := meta.Accessor(other)
