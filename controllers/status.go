@@ -322,13 +322,17 @@ func buildsOn(cfg *resolve.Profile, object *v1alpha1.SchedulingPolicy) bool {
 	return policy != nil && policy.UID == object.UID && policy.Generation == object.Generation
 }
 
-// triedIn returns the profiles that run with another generation of a policy because its present
-// one is being rolled out, or was taken back.
+// triedIn returns the profiles whose accepted spec builds on a policy, and that run without its
+// present generation because that is being rolled out with the spec, or was taken back.
 func (s *state) triedIn(object *v1alpha1.SchedulingPolicy) (tried, aborted []string) {
-	for _, running := range s.running {
+	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
+		running := s.running[s.resolution.ProfileResults[name].ID()]
+		if running == nil {
+			continue
+		}
 		cfg := running.config
 		o := s.rollouts[cfg.UID]
-		if !cfg.Schedules() || cfg.PolicyName != object.Name || buildsOn(cfg, object) || o == nil {
+		if cfg.Name != name || buildsOn(cfg, object) || o == nil {
 			continue
 		}
 		switch o.state.Stage {

@@ -404,8 +404,10 @@ func TestThePolicyDescribesTheRollOutsOfItsPresentSpec(t *testing.T) {
 	object := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid", Generation: 2}}
 	for _, test := range []struct {
 		name string
-		// running is the policy that the profile builds on.
+		// running is the policy that the running spec builds on, and elsewhere is true if the present
+		// one builds on another.
 		running        resolve.GoodPolicy
+		elsewhere      bool
 		stage          rollout.Stage
 		tried, aborted []string
 	}{
@@ -421,9 +423,19 @@ func TestThePolicyDescribesTheRollOutsOfItsPresentSpec(t *testing.T) {
 			running: resolve.GoodPolicy{UID: "former", Generation: 2}, stage: rollout.Canary, tried: []string{"a"}},
 		{name: "the same generation of a policy that was deleted, after that of the new one was taken back",
 			running: resolve.GoodPolicy{UID: "former", Generation: 2}, stage: rollout.Aborted, aborted: []string{"a"}},
+		{name: "another policy, while a spec that builds on this one is tried",
+			running: resolve.GoodPolicy{UID: "other", Generation: 2}, stage: rollout.Canary, tried: []string{"a"}},
+		{name: "another generation, while a spec that builds on another policy is tried",
+			running: resolve.GoodPolicy{UID: "uid", Generation: 1}, elsewhere: true, stage: rollout.Canary},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			result := resolve.Result{Accepted: true, Profiles: []string{"a"}}
+			if test.elsewhere {
+				result.Profiles = nil
+			}
 			s := &state{
+				resolution: &resolve.Resolution{PolicyResults: map[string]resolve.Result{"p": result},
+					ProfileResults: map[string]resolve.Result{"a": {Accepted: true, SchedulerName: "a"}}},
 				running: map[string]*running{"a": {config: &resolve.Profile{Name: "a", UID: "uid-a", PolicyName: "p",
 					PolicyGeneration: test.running.Generation, Source: resolve.GoodProfile{Policy: &test.running}}}},
 				rollouts: rollouts{"uid-a": {state: rollout.State{Stage: test.stage}}},

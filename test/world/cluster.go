@@ -86,6 +86,7 @@ type cluster struct {
 	// aborted, by the UIDs of the profiles.
 	profiles, policies map[string]*unstructured.Unstructured
 	aborted            map[types.UID]abortedRollout
+	versions           *versions
 	// allocatedAt has the revisions at which claims were allocated last.
 	allocatedAt map[types.UID]int64
 }
@@ -139,7 +140,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		moved: map[string]time.Time{}, doomed: map[string]time.Time{}, allocatedAt: map[types.UID]int64{},
 		gangs:    newGangs(),
 		profiles: map[string]*unstructured.Unstructured{}, policies: map[string]*unstructured.Unstructured{},
-		aborted: map[types.UID]abortedRollout{},
+		aborted: map[types.UID]abortedRollout{}, versions: newVersions(),
 	}
 	c.kinds = []kind{
 		follow("/registry/pods/", c.pods, w.podChanged),
@@ -204,6 +205,9 @@ func readDefinitions() (crds []*apiextensionsv1.CustomResourceDefinition) {
 func (w *World) observe() {
 	for _, r := range w.replicas {
 		r.look()
+	}
+	for _, alarm := range w.alarms.take() {
+		w.fail("%s", alarm)
 	}
 	c := w.cluster
 	for _, change := range w.etcd.Changes(c.revision) {

@@ -100,6 +100,9 @@ func (w *World) execute(x *exchange) {
 	}
 	a, s := w.network.execute(x)
 	w.executed(x, a)
+	if x.req.Context().Err() != nil || x.from.isGone() {
+		w.noteUncertain(x)
+	}
 	if a.err != nil || a.response.StatusCode >= http.StatusBadRequest {
 		w.disturb(x)
 	}
@@ -135,6 +138,7 @@ func (w *World) execute(x *exchange) {
 func (w *World) executeUnanswered(x *exchange) {
 	a, _ := w.network.execute(x)
 	w.executed(x, a)
+	w.noteUncertain(x)
 }
 
 // executed notes what the API server has answered.
@@ -144,6 +148,9 @@ func (w *World) executed(x *exchange, a answer) {
 	}
 	if a.err == nil && a.response.StatusCode < http.StatusBadRequest {
 		w.noteTerm(x)
+		if writesPodGroup(x) && x.from == w.term.holder && x.req.Context().Err() == nil {
+			delete(w.cluster.gangs.unwritten, path.Base(path.Dir(x.req.URL.Path)))
+		}
 	}
 }
 

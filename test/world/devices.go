@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -21,13 +23,19 @@ import (
 )
 
 // deviceClass is the name of the class of all devices, and of the template of claims for one.
-const deviceClass = "gpu"
+// deviceResource is the extended resource by which pods can request one, too.
+const (
+	deviceClass    = "gpu"
+	deviceResource = "example.com/device"
+)
 
 // changeDevices publishes or withdraws the devices of a node, as their driver does, or changes the
 // claims that pods share.
 func (w *World) changeDevices(r *rand.Rand) {
 	if w.counts["actor: devices"] == 1 {
-		w.must(w.cluster.objects.Create(w.ctx, objects.DeviceClass(deviceClass)))
+		class := objects.DeviceClass(deviceClass)
+		class.Spec.ExtendedResourceName = ptr.To(deviceResource)
+		w.must(w.cluster.objects.Create(w.ctx, class))
 	}
 	switch kind := r.IntN(8); kind {
 	case 0:
@@ -47,30 +55,10 @@ func (w *World) changeDevices(r *rand.Rand) {
 	default:
 		for _, node := range sorted(w.cluster.nodes) {
 			if r.IntN(2) == 0 {
-				w.publish(node.Name, 1+r.IntN(3))
+				w.publish(node.Name, 1+r.IntN(3), r.IntN(4) == 0)
 			}
 		}
 	}
-}
-
-// publish makes a driver publish the devices of a node, which are a pool.
-func (w *World) publish(node string, devices int) {
-	w.log.add("publish %d devices of %s", devices, node)
-	slice := objects.Device("devices-"+node, node)
-	slice.Spec.Pool.Name = node
-	slice.Spec.Devices = nil
-	for i := range devices {
-		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("device-", i)})
-	}
-	w.counts["pools"]++
-	slice.Spec.Pool.Generation = int64(w.counts["pools"])
-	known := w.cluster.slices["/registry/resourceslices/"+slice.Name]
-	if known == nil {
-		w.must(w.cluster.objects.Create(w.ctx, slice))
-		return
-	}
-	slice.ResourceVersion = known.ResourceVersion
-	w.must(w.cluster.objects.Update(w.ctx, slice))
 }
 
 // shareClaim creates a claim, unless it exists, and pods that use it.
@@ -95,6 +83,26 @@ func useDevice(pod *corev1.Pod) {
 		corev1.PodResourceClaim{Name: "own", ResourceClaimTemplateName: ptr.To(deviceClass)})
 }
 
+// requestDevice makes a pod request a device of its own as an extended resource. livesched makes
+// the claim.
+func requestDevice(pod *corev1.Pod) {
+	resources := &pod.Spec.Containers[0].Resources
+	resources.Limits = corev1.ResourceList{deviceResource: resource.MustParse("1")}
+	resources.Requests[deviceResource] = resources.Limits[deviceResource]
+}
+
+func requestsDevice(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Resources.Limits != nil }
+
+func usesDevices(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || requestsDevice(pod)
+}
+
+// withoutDevices makes a pod use none.
+func withoutDevices(pod *corev1.Pod) {
+	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Limits = nil, nil
+	delete(pod.Spec.Containers[0].Resources.Requests, deviceResource)
+}
+
 // claimNames returns the names of the claims of a pod that exist.
 func claimNames(pod *corev1.Pod) (names []string) {
 	for _, claim := range pod.Spec.ResourceClaims {
@@ -104,6 +112,9 @@ func claimNames(pod *corev1.Pod) (names []string) {
 	}
 	for _, claim := range pod.Status.ResourceClaimStatuses {
 		names = append(names, ptr.Deref(claim.ResourceClaimName, ""))
+	}
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
+		names = append(names, extended.ResourceClaimName)
 	}
 	return names
 }
@@ -168,6 +179,7 @@ func (w *World) claimChanged(before, after *resourcev1.ResourceClaim) {
 	case before == nil || before.Status.Allocation == nil:
 		w.counts["claims allocated"]++
 		w.checkAllocation(after)
+		w.attach(after)
 		w.cluster.allocatedAt[after.UID] = w.cluster.revision
 	case len(after.Status.ReservedFor) == 0 && len(before.Status.ReservedFor) > 0:
 		w.restoreIfAimed(aimBeforeAllocation, w.cluster.allocatedAt[after.UID]-1)
@@ -185,9 +197,22 @@ func devicesOf(claim *resourcev1.ResourceClaim) (devices []string) {
 	return devices
 }
 
+// noteUncertain notes a write of a claim that is executed although its client does not wait for it
+// any more, or does not lead.
+func (w *World) noteUncertain(x *exchange) {
+	if strings.Contains(x.req.URL.Path, "/resourceclaims/") {
+		w.uncertain[x.req.URL.Path] = time.Now()
+	}
+}
+
+// isUncertain reports whether there was such a write of a claim.
+func (w *World) isUncertain(claim *resourcev1.ResourceClaim) bool {
+	at, ok := w.uncertain["/apis/resource.k8s.io/v1/namespaces/"+claim.Namespace+"/resourceclaims/"+claim.Name+"/status"]
+	return ok && time.Since(at) < lateness
+}
+
 // checkAllocation checks that nobody else has the devices of a claim. Nothing prevents that if an
-// allocation is executed after its client has given up: after such a fault, the world only counts
-// these cases.
+// allocation is executed after its client has given up: then the world only counts these cases.
 func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
 	own := devicesOf(claim)
 	w.log.add("claim %s has %v", claim.Name, own)
@@ -197,7 +222,7 @@ func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
 				continue
 			}
 			w.counts["devices allocated twice"]++
-			if time.Since(w.uncertain) > lateness {
+			if !w.isUncertain(claim) && !w.isUncertain(other) && time.Since(w.restored) > lateness {
 				w.fail("device %s was allocated to claim %s, and %s has it", device, claim.Name, other.Name)
 			}
 		}
@@ -211,7 +236,7 @@ func (w *World) checkClaims(bound *corev1.Pod) {
 		return
 	}
 	names := claimNames(bound)
-	if len(names) < len(bound.Spec.ResourceClaims) {
+	if len(names) < len(bound.Spec.ResourceClaims) || len(names) == 0 && requestsDevice(bound) {
 		w.fail("pod %s was bound, and lacks a claim", bound.Name)
 	}
 	for _, name := range names {
@@ -229,6 +254,10 @@ func (w *World) checkClaims(bound *corev1.Pod) {
 		if !slices.ContainsFunc(claim.Status.ReservedFor,
 			func(c resourcev1.ResourceClaimConsumerReference) bool { return c.UID == bound.UID }) {
 			w.fail("pod %s was bound, and its claim %s is not reserved for it", bound.Name, name)
+		}
+		if !areAttached(claim) {
+			w.fail("pod %s was bound, and the devices of claim %s are not attached: %+v", bound.Name, name,
+				claim.Status.Devices)
 		}
 	}
 }
@@ -258,7 +287,7 @@ func (w *World) syncClaim(claim *resourcev1.ResourceClaim) {
 	if released || unused && claim.Status.Allocation != nil {
 		claim.Status.ReservedFor = remaining
 		if unused {
-			claim.Status.Allocation = nil
+			claim.Status.Allocation, claim.Status.Devices = nil, nil
 		}
 		if err := w.cluster.objects.Status().Update(w.ctx, claim); err != nil {
 			w.must(err)
@@ -276,13 +305,4 @@ func (w *World) syncClaim(claim *resourcev1.ResourceClaim) {
 	if owner := metav1.GetControllerOf(claim); owner != nil && !exists[owner.UID] && claim.DeletionTimestamp == nil {
 		w.must(w.cluster.objects.Delete(w.ctx, claim))
 	}
-}
-
-// withdrawDevices deletes the slice of a node that is gone, as the garbage collector does.
-func (w *World) withdrawDevices(node *corev1.Node) {
-	w.after(w.kubeletDelay(), func() {
-		if slice := w.cluster.slices["/registry/resourceslices/devices-"+node.Name]; slice != nil {
-			w.must(w.cluster.objects.Delete(w.ctx, slice))
-		}
-	})
 }

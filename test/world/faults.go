@@ -123,10 +123,6 @@ func (w *World) strikes(f fault, x *exchange) bool {
 		return false
 	}
 	w.counts["fault: "+key]++
-	if strings.Contains(x.req.URL.Path, "/resourceclaims/") && slices.Contains(writes, x.message()) &&
-		(f == faultLate || f == faultKilled || f == faultTwice) {
-		w.uncertain = time.Now()
-	}
 	w.disturb(x)
 	w.log.add("fault %s: %v", f, x)
 	return true

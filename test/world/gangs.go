@@ -32,11 +32,15 @@ type gangs struct {
 	// fail are tried again one by one, when others may have taken the room.
 	disturbed map[string]time.Time
 	// unwritten are the PodGroups of Kubernetes of which a write of the status failed, was late, or
-	// may have been lost with its process.
+	// may have been lost with its process, and none has succeeded since.
 	unwritten map[string]bool
 	// adopted are the PodGroups of Kubernetes that were created when pods of the group may have had
-	// nodes.
+	// nodes, and that have not been without since.
 	adopted map[string]bool
+	// scheduled is when PodGroups of Kubernetes have said last that they were scheduled, and
+	// doubtful are those that were disturbed around that time: they may never have been complete.
+	scheduled map[string]time.Time
+	doubtful  map[string]bool
 	// bound is when a pod of a group was bound last, and complete are the groups that had enough of
 	// them.
 	bound    map[string]time.Time
@@ -54,6 +58,7 @@ type formerMinimum struct {
 func newGangs() *gangs {
 	return &gangs{templates: map[string]*corev1.Pod{}, plain: map[string]bool{}, broken: map[string]bool{},
 		disturbed: map[string]time.Time{}, unwritten: map[string]bool{}, adopted: map[string]bool{},
+		scheduled: map[string]time.Time{}, doubtful: map[string]bool{},
 		bound: map[string]time.Time{}, complete: map[string]bool{},
 		former: map[string]formerMinimum{}}
 }
@@ -139,7 +144,9 @@ func (w *World) memberChanged(before, after *corev1.Pod) {
 		gangs.broken[groupOf(before)] = true
 	}
 	if after == nil {
-		w.releasePodGroup(groupOf(before))
+		if w.releasePodGroup(groupOf(before)); !w.hasNodes(groupOf(before)) {
+			delete(gangs.adopted, groupOf(before))
+		}
 		return
 	}
 	g := w.gang(groupOf(after))
@@ -158,7 +165,26 @@ func (w *World) memberChanged(before, after *corev1.Pod) {
 		delete(gangs.broken, g.name)
 	}
 	if time.Since(w.interrupted) < maxLate {
-		gangs.disturbed[g.name], gangs.unwritten[g.name] = time.Now(), true
+		gangs.disturb(g.name)
+		gangs.unwritten[g.name] = true
+	}
+}
+
+// hasNodes reports whether pods of a group have nodes, also if they end.
+func (w *World) hasNodes(group string) bool {
+	for _, pod := range w.cluster.pods {
+		if groupOf(pod) == group && pod.Spec.NodeName != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// disturb notes that a group may just not be bound as a whole.
+func (g *gangs) disturb(name string) {
+	g.disturbed[name] = time.Now()
+	if time.Since(g.scheduled[name]) < lateness {
+		g.doubtful[name] = true
 	}
 }
 
@@ -171,7 +197,7 @@ func (w *World) interrupt(until time.Time) {
 	gangs := w.cluster.gangs
 	for _, g := range w.gangs() {
 		if g.bound < g.least && (g.bound > 0 || isScheduled(w.cluster.podGroups[podGroupKey(g.name)])) {
-			gangs.disturbed[g.name] = time.Now()
+			gangs.disturb(g.name)
 		}
 		if at, ok := gangs.bound[g.name]; ok && time.Since(at) < maxLate {
 			gangs.unwritten[g.name] = true
@@ -186,10 +212,15 @@ func (w *World) disturb(x *exchange) {
 	switch {
 	case x.message() == messageBinding:
 		// Members have the name of their group and a number. They may be gone.
-		gangs.disturbed[name[:max(0, strings.LastIndex(name, "-"))]] = time.Now()
-	case strings.HasPrefix(x.req.URL.Path, "/apis/"+schedulingv1beta1.GroupName+"/") && x.message() == messageStatus:
+		gangs.disturb(name[:max(0, strings.LastIndex(name, "-"))])
+	case writesPodGroup(x):
 		gangs.unwritten[name] = true
 	}
+}
+
+// writesPodGroup reports whether a request writes the status of a PodGroup of Kubernetes.
+func writesPodGroup(x *exchange) bool {
+	return strings.HasPrefix(x.req.URL.Path, "/apis/"+schedulingv1beta1.GroupName+"/") && x.message() == messageStatus
 }
 
 // checkGroups checks that groups have enough pods with nodes, or none, and that those that have

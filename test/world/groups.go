@@ -6,6 +6,7 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,13 @@ const maxGroups = 5
 // changeGroups creates a group and its pods, changes or deletes one, or some pods of one.
 func (w *World) changeGroups(r *rand.Rand) {
 	known := sorted(w.cluster.groups)
-	kind := r.IntN(8)
+	kind := r.IntN(9)
+	if orphan := w.withoutGroup(func(name string) bool { return !strings.HasPrefix(name, podGroupName) }); kind == 8 &&
+		orphan != "" {
+		w.cluster.gangs.broken[orphan] = true
+		w.createGroup(r, orphan, 1+r.IntN(4))
+		return
+	}
 	if len(known) == 0 || kind < 3 && len(known) < maxGroups {
 		w.addGroup(r)
 		return
@@ -36,11 +43,14 @@ func (w *World) changeGroups(r *rand.Rand) {
 		w.cluster.gangs.broken[name] = true
 		w.must(unstructured.SetNestedField(group.Object, int64(1+r.IntN(4)), "spec", "minMember"))
 		w.must(w.cluster.objects.Update(w.ctx, group))
-	case kind > 5 && len(members) > 0:
+	case kind > 5 && len(members) > 0 && r.IntN(3) > 0:
 		w.deletePod(one(r, members))
 	default:
 		w.log.add("delete group %s", name)
 		w.must(w.cluster.objects.Delete(w.ctx, group))
+		if r.IntN(2) == 0 { // its pods stay
+			return
+		}
 		for _, pod := range members {
 			w.deletePod(pod)
 		}
@@ -53,6 +63,13 @@ func (w *World) addGroup(r *rand.Rand) {
 	name := fmt.Sprintf("group-%d", w.counts["groups"])
 	least := 2 + r.IntN(3)
 	w.newMember(r, name).Labels[podgroup.Label] = name
+	first := r.IntN(least + 1)
+	w.addMembers(r, name, first)
+	w.createGroup(r, name, least)
+	w.addMembers(r, name, least-first-1+r.IntN(4))
+}
+
+func (w *World) createGroup(r *rand.Rand, name string, least int) {
 	group := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minMember": int64(least)}}}
 	group.SetGroupVersionKind(podgroup.Kind)
 	group.SetNamespace(metav1.NamespaceDefault)
@@ -60,11 +77,19 @@ func (w *World) addGroup(r *rand.Rand) {
 	if r.IntN(4) == 0 {
 		group.SetAnnotations(map[string]string{podgroup.AnnotationDisruptionMode: "PodGroup"})
 	}
-	first := r.IntN(least + 1)
-	w.addMembers(r, name, first)
 	w.log.add("create group %s of %d", name, least)
 	w.must(w.cluster.objects.Create(w.ctx, group))
-	w.addMembers(r, name, least-first-1+r.IntN(4))
+}
+
+// withoutGroup returns the name of a group with pods that does not exist, "" if there is none.
+func (w *World) withoutGroup(ofKind func(name string) bool) string {
+	for _, pod := range sorted(w.cluster.pods) {
+		name := groupOf(pod)
+		if _, exists := w.least(name); name != "" && !exists && w.cluster.gangs.templates[name] != nil && ofKind(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // newMember returns the pod that those of a new group are like, which the caller may change.
@@ -75,6 +100,7 @@ func (w *World) newMember(r *rand.Rand, group string) *corev1.Pod {
 		template.Spec = corev1.PodSpec{SchedulerName: template.Spec.SchedulerName, Containers: template.Spec.Containers,
 			Priority: template.Spec.Priority, PreemptionPolicy: template.Spec.PreemptionPolicy}
 		template.Spec.Containers[0].Ports = nil
+		withoutDevices(template)
 	}
 	w.cluster.gangs.templates[group] = template
 	return template

@@ -134,6 +134,12 @@ func (c *process) disconnect() {
 	}
 }
 
+func (c *process) isGone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
 func (x *exchange) reply(a answer) {
 	select {
 	case x.answer <- a:

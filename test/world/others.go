@@ -31,6 +31,7 @@ func (w *World) bindForeign(r *rand.Rand) {
 		pod.Spec = corev1.PodSpec{SchedulerName: otherScheduler, Containers: pod.Spec.Containers,
 			Priority: pod.Spec.Priority}
 		pod.Spec.Containers[0].Ports = nil
+		withoutDevices(pod)
 		w.must(w.cluster.objects.Create(w.ctx, pod))
 	}
 	for _, node := range sorted(w.cluster.nodes) {
@@ -50,7 +51,7 @@ func (w *World) bindForeign(r *rand.Rand) {
 func (w *World) simplePending() (pods []*corev1.Pod) {
 	for _, pod := range sorted(w.cluster.pods) {
 		spec := &pod.Spec
-		if spec.NodeName == "" && groupOf(pod) == "" && len(spec.ResourceClaims)+len(spec.Volumes) == 0 &&
+		if spec.NodeName == "" && groupOf(pod) == "" && !usesDevices(pod) && len(spec.Volumes) == 0 &&
 			len(spec.Containers[0].Ports) == 0 && !isGated(pod) && pod.DeletionTimestamp == nil {
 			pods = append(pods, pod)
 		}
@@ -85,7 +86,7 @@ func (w *World) hasRoom(node *corev1.Node, pod *corev1.Pod) bool {
 	total := w.requestsOn(node)
 	addRequests(total, pod)
 	for name, sum := range total {
-		if free := node.Status.Allocatable[name]; sum.Cmp(free) > 0 {
+		if free := node.Status.Allocatable[name]; name != deviceResource && sum.Cmp(free) > 0 {
 			return false
 		}
 	}

@@ -21,6 +21,8 @@ type Plan struct {
 	Rounds, Minutes int
 	// Night are the hours without trouble after the rounds.
 	Night int `json:",omitempty"`
+	// Verify lets livesched compare each decision with that of kube-scheduler's algorithm.
+	Verify bool `json:",omitempty"`
 	// Faults are how many of a thousand messages suffer: see faultRates.
 	Faults map[string]int `json:",omitempty"`
 	// Actors act every so many seconds, on average.
@@ -58,6 +60,7 @@ func NewPlan(seed uint64) *Plan {
 	if r.IntN(8) == 0 { // what only the last event of a round would show has more rounds to happen in
 		p.Rounds, p.Minutes = 30, 1
 	}
+	p.Verify = r.IntN(4) == 0
 	return p
 }
 

@@ -111,13 +111,10 @@ func (w *World) createPodGroup(r *rand.Rand, name string, least int) {
 
 // restorePodGroup creates a PodGroup again that has been deleted, and whose pods have not.
 func (w *World) restorePodGroup(r *rand.Rand) {
-	for _, pod := range sorted(w.cluster.pods) {
-		name := groupOf(pod)
-		if _, exists := w.least(name); strings.HasPrefix(name, podGroupName) && !exists {
-			w.cluster.gangs.broken[name], w.cluster.gangs.adopted[name] = true, true
-			w.createPodGroup(r, name, 1+r.IntN(4))
-			return
-		}
+	name := w.withoutGroup(func(name string) bool { return strings.HasPrefix(name, podGroupName) })
+	if name != "" {
+		w.cluster.gangs.broken[name], w.cluster.gangs.adopted[name] = true, true
+		w.createPodGroup(r, name, 1+r.IntN(4))
 	}
 }
 
@@ -128,13 +125,21 @@ func (w *World) deletePodGroup(group *schedulingv1beta1.PodGroup) {
 
 // podGroupChanged lets the controller see a change that protects PodGroups with pods from their
 // deletion.
-func (w *World) podGroupChanged(_, after *schedulingv1beta1.PodGroup) {
+func (w *World) podGroupChanged(before, after *schedulingv1beta1.PodGroup) {
 	if after == nil {
 		return
 	}
 	w.releasePodGroup(after.Name)
-	if isScheduled(after) && time.Since(w.interrupted) < maxLate {
-		w.cluster.gangs.disturbed[after.Name] = time.Now() // a process that has ended may not have bound it
+	if !isScheduled(after) {
+		return
+	}
+	gangs := w.cluster.gangs
+	if !isScheduled(before) || before.UID != after.UID {
+		gangs.scheduled[after.Name] = time.Now()
+		gangs.doubtful[after.Name] = time.Since(gangs.disturbed[after.Name]) < lateness
+	}
+	if time.Since(w.interrupted) < maxLate {
+		gangs.disturb(after.Name) // a process that has ended may not have bound it
 	}
 }
 
@@ -199,7 +204,7 @@ func (g *gang) checkCondition(group *schedulingv1beta1.PodGroup) error {
 			return fmt.Errorf("it has no condition")
 		}
 	case condition.Status == metav1.ConditionTrue:
-		if !gangs.complete[g.name] && gangs.disturbed[g.name].IsZero() {
+		if !gangs.complete[g.name] && !gangs.doubtful[g.name] {
 			return fmt.Errorf("it was never complete, but its condition is %+v", *condition)
 		}
 	case condition.Reason == schedulingv1beta1.PodGroupReasonSchedulerError && g.bound+len(g.pending) == 0:

@@ -59,7 +59,7 @@ func (w *World) probe(number int, which string, profile *resolve.Profile) {
 		makeSmall(r, pod)
 	}
 	pod.Name, pod.Spec.SchedulerName = fmt.Sprintf("probe-%d-%s-%s", number, profile.Name, which), profile.SchedulerName
-	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Claims = nil, nil
+	withoutDevices(pod)
 	w.must(w.cluster.objects.Create(w.ctx, pod))
 	best, err := w.bestNodes(profile, pod)
 	if err != nil {

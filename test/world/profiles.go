@@ -19,8 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/framework"
-	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -68,9 +66,12 @@ func (w *World) firstProfiles(r *rand.Rand) {
 
 // changeProfiles writes a profile.
 func (w *World) changeProfiles(r *rand.Rand) {
-	if r.IntN(4) > 0 {
+	switch r.IntN(8) {
+	default:
 		w.writeProfile(one(r, profileNames), r)
-	} else {
+	case 0:
+		w.shadowAlike(one(r, profileNames))
+	case 1:
 		w.writeSpec("SchedulerProfile", "schedulerprofiles", shadowName, shadowWords, r)
 	}
 }
@@ -152,15 +153,11 @@ func (w *World) restorePolicy(name string) {
 func (w *World) resolved() *resolve.Resolution {
 	var profiles v1alpha1.SchedulerProfileList
 	var policies v1alpha1.SchedulingPolicyList
-	registry, err := plugins.NewRegistry(framework.Registry{slowPlugin: w.slowness.newPlugin})
-	if err == nil {
-		err = errors.Join(w.cluster.objects.List(w.ctx, &profiles), w.cluster.objects.List(w.ctx, &policies))
-	}
+	err := errors.Join(w.cluster.objects.List(w.ctx, &profiles), w.cluster.objects.List(w.ctx, &policies))
 	if err != nil {
 		w.fail("profiles: %v", err)
 	}
-	return resolve.Objects(resolve.Input{Profiles: profiles.Items, Policies: policies.Items,
-		Registered: sets.KeySet(registry)})
+	return resolve.Objects(resolve.Input{Profiles: profiles.Items, Policies: policies.Items, Registered: registered()})
 }
 
 // checkProfiles checks that the status of each profile and of each policy describes its spec,
@@ -173,10 +170,7 @@ func (w *World) checkProfiles() {
 			w.fail("profile %s: %v", name, err)
 			return
 		}
-		if status := profile.Status.Shadow; status != nil {
-			w.counts["decisions of shadows"] += int(status.Decisions)
-		}
-		if err := checkProfile(profile, resolved); err != nil {
+		if err := w.checkProfile(profile, resolved); err != nil {
 			w.fail("profile %s: %v; its status: %+v", name, err, profile.Status)
 		}
 	}
@@ -191,10 +185,43 @@ func (w *World) checkProfiles() {
 			w.fail("policy %s: accepted is %v, want %v (%s); its status: %+v", name, accepted, result.Accepted,
 				result.Message, policy.Status)
 		}
+		if err := w.checkUsers(policy, resolved); err != nil {
+			w.fail("policy %s: %v; its status: %+v", name, err, policy.Status)
+		}
 	}
 }
 
-func checkProfile(profile *v1alpha1.SchedulerProfile, resolved *resolve.Resolution) error {
+// checkUsers checks that the status of a policy names the profiles that build on it, and that it is
+// programmed if those run it whose accepted spec does.
+func (w *World) checkUsers(policy *v1alpha1.SchedulingPolicy, resolved *resolve.Resolution) error {
+	users, programmed := sets.New[string](), resolved.PolicyResults[policy.Name].Accepted
+	for _, object := range sorted(w.cluster.profiles) {
+		profile := w.profileOf(object)
+		result := resolved.ProfileResults[profile.Name]
+		config := resolved.Profiles[result.SchedulerName]
+		if profile.Name == shadowName {
+			config = resolved.Shadows[result.ID()]
+		}
+		active := profile.Status.Active
+		runs := active != nil && active.Policy != nil && active.Policy.Name == policy.Name
+		if wants := result.Accepted && config.PolicyName == policy.Name; wants || runs {
+			users.Insert(profile.Name)
+			// A policy of this name that was deleted may have had the same generation.
+			runs = runs && active.Policy.Generation == policy.Generation && !active.Since.Before(&policy.CreationTimestamp)
+			programmed = programmed && (!wants || runs ||
+				apimeta.IsStatusConditionTrue(profile.Status.Conditions, v1alpha1.ConditionProgrammed))
+		}
+	}
+	if !slices.Equal(policy.Status.Profiles, sets.List(users)) {
+		return fmt.Errorf("it is used by %v", sets.List(users))
+	}
+	if apimeta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionProgrammed) != programmed {
+		return fmt.Errorf("programmed is not %v", programmed)
+	}
+	return nil
+}
+
+func (w *World) checkProfile(profile *v1alpha1.SchedulerProfile, resolved *resolve.Resolution) error {
 	result := resolved.ProfileResults[profile.Name]
 	status := &profile.Status
 	is := func(condition string, value metav1.ConditionStatus) bool {
@@ -207,12 +234,7 @@ func checkProfile(profile *v1alpha1.SchedulerProfile, resolved *resolve.Resoluti
 	case is(v1alpha1.ConditionAccepted, metav1.ConditionTrue) != result.Accepted:
 		return fmt.Errorf("accepted is not %v (%s)", result.Accepted, result.Message)
 	case profile.Name == shadowName:
-		if !result.Accepted {
-			return nil
-		}
-		if status.Active == nil || status.Active.Revision != resolved.Shadows[result.ID()].Revision {
-			return fmt.Errorf("the shadow does not run its spec")
-		}
+		return w.checkShadow(profile, resolved)
 	case status.Active == nil || programmed == nil:
 		return fmt.Errorf("no revision is active")
 	case is(v1alpha1.ConditionReady, metav1.ConditionTrue) != is(v1alpha1.ConditionProgrammed, metav1.ConditionTrue):

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -53,8 +53,11 @@ func (r *replica) start() {
 	o.DecisionLogSize = 1000
 	o.FastPathMemoryLimit.Quantity = resource.MustParse("2Mi")
 	o.OutOfTree = framework.Registry{slowPlugin: w.slowness.newPlugin}
+	if w.plan.Verify { // what changes in a pause between the two decisions would make a difference
+		o.FastPath, o.OutOfTree = string(scheduler.FastPathVerify), framework.Registry{slowPlugin: newQuick}
+	}
 	config := &rest.Config{Host: "http://world", Transport: r.process, QPS: -1}
-	ctx, cancel := context.WithCancel(klog.NewContext(w.ctx, logr.Discard()))
+	ctx, cancel := context.WithCancel(klog.NewContext(w.ctx, w.alarms.logger()))
 	r.cancel, r.ended, r.over, r.err, r.manager = cancel, make(chan struct{}), false, nil, nil
 	ended, built := r.ended, make(chan *app.Manager, 1)
 	r.built = built
@@ -93,6 +96,17 @@ func (r *replica) look() {
 		}
 	default:
 	}
+}
+
+// replace ends the process, which can finish what it does.
+func (r *replica) replace() {
+	if r.over || !r.process.stopping.IsZero() {
+		return
+	}
+	r.world.log.add("%s is replaced", r.process.name)
+	r.world.counts["replaced"]++
+	r.process.stopping = time.Now()
+	r.cancel()
 }
 
 // kill ends the process at once: nothing that it does from now on is seen by others. Requests that

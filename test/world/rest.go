@@ -26,6 +26,7 @@ func (w *World) checkRest() {
 	w.checkPending()
 	w.checkConditions()
 	w.checkProfiles()
+	w.checkHistory()
 	if leaders := w.leaders(); len(leaders) != 1 {
 		w.fail("%d replicas lead", len(leaders))
 	} else if w.failure == nil {
@@ -159,7 +160,7 @@ func (w *World) checkNoHelp(pod *corev1.Pod, message string, decision sidebyside
 	case decision.Err == nil:
 		w.fail("pod %s is pending (%s), but fits on %s%s", pod.Name, message, decision.Host, w.queued(pod))
 	case decision.Nominating == nil || decision.Nominating.NominatedNodeName == "":
-	case len(pod.Spec.ResourceClaims) > 0:
+	case usesDevices(pod):
 		// A pod that was rejected for another reason is not tried again when devices become free,
 		// though preemption, which could not help without these, could help then. kube-scheduler's
 		// queue does the same.

@@ -35,6 +35,10 @@ func (w *World) directRollout(r *rand.Rand) {
 		w.must(err)
 		return
 	}
+	if r.IntN(6) == 0 {
+		w.rollBack(r, profile)
+		return
+	}
 	status := profile.Status.Rollout
 	if status == nil || status.CanaryRevision == "" || status.Stage == string(rollout.Promoted) {
 		w.writeProfile(profile.Name, r)
@@ -48,13 +52,25 @@ func (w *World) directRollout(r *rand.Rand) {
 	w.must(w.cluster.objects.Update(w.ctx, profile))
 }
 
-// profileChanged checks that a roll-out that was aborted does not go on, and its revision does not
-// run for all pods, until a user or a policy asks for something else.
+// profileChanged sees a change of a profile.
 func (w *World) profileChanged(earlier, later *unstructured.Unstructured) {
-	if earlier == nil || later == nil {
+	w.must(noteVersion(w.cluster.versions.profiles, nameOf(earlier, later), earlier, later))
+	if later == nil {
 		return
 	}
-	before, after := w.profileOf(earlier), w.profileOf(later)
+	after := w.profileOf(later)
+	w.checkActive(after)
+	if earlier != nil {
+		w.checkAborted(w.profileOf(earlier), after)
+		if earlier.GetGeneration() == after.Generation {
+			w.restoreIfAimed(aimBeforeStatus, w.cluster.revision-1)
+		}
+	}
+}
+
+// checkAborted checks that a roll-out that was aborted does not go on, and its revision does not
+// run for all pods, until a user or a policy asks for something else.
+func (w *World) checkAborted(before, after *v1alpha1.SchedulerProfile) {
 	aborted := w.cluster.aborted
 	if before.UID != after.UID || before.Generation != after.Generation ||
 		before.Annotations[v1alpha1.AnnotationRollout] != after.Annotations[v1alpha1.AnnotationRollout] {
@@ -138,13 +154,29 @@ func (w *World) checkStore(r *replica) {
 	}
 }
 
-// policyChanged notes that profiles may be rolled out anew.
-func (w *World) policyChanged(_, _ *unstructured.Unstructured) { clear(w.cluster.aborted) }
+// policyChanged sees a change of a policy. Profiles may be rolled out anew.
+func (w *World) policyChanged(before, after *unstructured.Unstructured) {
+	w.must(noteVersion(w.cluster.versions.policies, nameOf(before, after), before, after))
+	clear(w.cluster.aborted)
+}
+
+func nameOf(before, after *unstructured.Unstructured) string {
+	if after == nil {
+		return before.GetName()
+	}
+	return after.GetName()
+}
 
 func (w *World) profileOf(object *unstructured.Unstructured) *v1alpha1.SchedulerProfile {
 	profile := &v1alpha1.SchedulerProfile{}
 	w.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, profile))
 	return profile
+}
+
+func (w *World) policyOf(object *unstructured.Unstructured) *v1alpha1.SchedulingPolicy {
+	policy := &v1alpha1.SchedulingPolicy{}
+	w.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy))
+	return policy
 }
 
 // abortedRollout is a revision whose roll-out was aborted, and the command that was followed last

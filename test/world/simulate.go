@@ -109,12 +109,23 @@ func (w *World) playRound(number int) {
 	minutes, faults, active := w.plan.round(number)
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
 	w.log.add("round %d: %d minutes, faults %v, actors %v", number, minutes, faults, active)
-	w.weather = faults
+	w.weather, w.troubled = faults, end
 	w.startActors(active, end)
 	w.RunUntil(end, nil)
 	w.log.add("the trouble ends")
 	w.weather, w.outage, w.aim = nil, time.Time{}, noAim
-	w.RunUntil(time.Now().Add(calm-time.Minute), nil)
+	w.settle(calm)
+	if w.failure == nil {
+		w.checkDecisions(number)
+	}
+	if w.failure == nil {
+		w.checkTakeover(number)
+	}
+}
+
+// settle lets some time pass, and checks that the cluster has come to rest.
+func (w *World) settle(within time.Duration) {
+	w.RunUntil(time.Now().Add(within-time.Minute), nil)
 	before := w.counts["writes"]
 	w.RunUntil(time.Now().Add(time.Minute), nil)
 	if n := w.counts["writes"] - before; n > restless {
@@ -122,9 +133,6 @@ func (w *World) playRound(number int) {
 	}
 	if w.failure == nil {
 		w.checkRest()
-	}
-	if w.failure == nil {
-		w.checkDecisions(number)
 	}
 }
 

@@ -46,17 +46,20 @@ func (w *World) noteTerm(x *exchange) {
 	case messageStatus:
 		// Nor does anything protect the condition that the leader has written. The leader writes it
 		// again after its next attempt.
-		w.overwritten[x.req.URL.Path] = w.term.known && w.term.holder != x.from
+		if w.overwritten[x.req.URL.Path] = w.term.known && w.term.holder != x.from; w.term.holder != x.from {
+			w.noteUncertain(x)
+		}
 	}
 }
 
-// checkTerm checks that a process sends bindings only while it leads, and does not begin to lead
-// while it stops: until that process is gone, nobody would lead.
+// checkTerm checks that a process writes only while it leads, but for Events, and does not begin to
+// lead while it stops: until that process is gone, nobody would lead.
 func (w *World) checkTerm(x *exchange) {
 	switch {
 	case w.takesLease(x) && !x.from.stopping.IsZero() && x.from.stopping.Before(time.Now()):
 		w.fail("%v takes the lease, %v after it has begun to stop", x, time.Since(x.from.stopping))
-	case x.message() != messageBinding || !w.term.known || time.Since(w.hasty) < leaseDuration:
+	case !x.isWrite() || x.message() == messageLease || x.message() == messageEvent:
+	case !w.term.known || time.Since(w.hasty) < leaseDuration:
 	case w.term.holder == nil:
 		w.fail("%v, while no process has the lease", x)
 	case w.term.holder != x.from:

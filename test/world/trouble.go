@@ -33,19 +33,13 @@ func (w *World) replaceReplicas(r *rand.Rand) {
 		replaced = w.replicas
 	}
 	for _, replica := range replaced {
-		if !replica.over && replica.process.stopping.IsZero() {
-			w.log.add("%s is replaced", replica.process.name)
-			w.counts["replaced"]++
-			replica.process.stopping = time.Now()
-			replica.cancel()
-		}
+		replica.replace()
 	}
 }
 
 // stallReplica holds back all messages of a process for a while.
 func (w *World) stallReplica(r *rand.Rand) {
 	p := one(r, w.replicas).process
-	w.uncertain = time.Now()
 	p.stalled = time.Now().Add(time.Duration(r.Int64N(int64(30 * time.Second))))
 	w.interrupt(p.stalled)
 	w.log.add("%s has no network for %v", p.name, time.Until(p.stalled))
@@ -53,7 +47,6 @@ func (w *World) stallReplica(r *rand.Rand) {
 
 // endConnections makes the API server unavailable for a while, as when it starts again.
 func (w *World) endConnections(r *rand.Rand) {
-	w.uncertain = time.Now()
 	w.outage = time.Now().Add(time.Duration(r.Int64N(int64(10 * time.Second))))
 	w.interrupt(w.outage)
 	w.log.add("the API server is down for %v", time.Until(w.outage))
@@ -73,11 +66,13 @@ const (
 	// aimBeforeAllocation: the same for the allocation of a claim that is reserved for no pod any
 	// more.
 	aimBeforeAllocation
+	// aimBeforeStatus: the same for a status of a profile.
+	aimBeforeStatus
 )
 
 // restore restores a backup of etcd, now or at a moment that draws would seldom meet.
 func (w *World) restore(r *rand.Rand) {
-	if w.aim = one(r, []aim{noAim, noAim, aimBeforeDeletion, aimBeforeAllocation}); w.aim == noAim {
+	if w.aim = one(r, []aim{noAim, noAim, noAim, aimBeforeDeletion, aimBeforeAllocation, aimBeforeStatus}); w.aim == noAim {
 		w.restoreEtcd(r, w.cluster.revision-r.Int64N(one(r, []int64{20, 200})))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -38,6 +39,11 @@ func (w *World) changeWorkloads(r *rand.Rand) {
 	w.addDetails(r, template)
 	if w.plan.Actors["updates"] > 0 && r.IntN(6) == 0 {
 		template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}}
+	}
+	if r.IntN(2) == 0 { // the pods have an owner, which decides whether a canary gets them
+		name := fmt.Sprintf("owner-%d", w.counts["actor: workloads"])
+		template.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name,
+			UID: types.UID(name), Controller: ptr.To(true)}}
 	}
 	for i := range 1 + r.IntN(8) {
 		w.counts["pods"]++
@@ -83,8 +89,13 @@ func (w *World) newPod(r *rand.Rand) *corev1.Pod {
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		}
 	}
-	if w.plan.Actors["devices"] > 0 && r.IntN(4) == 0 {
-		useDevice(pod)
+	if w.plan.Actors["devices"] > 0 {
+		switch r.IntN(8) {
+		case 0, 1:
+			useDevice(pod)
+		case 2:
+			requestDevice(pod)
+		}
 	}
 	return pod
 }
@@ -105,7 +116,8 @@ func (w *World) createAgain(gone *corev1.Pod) {
 	if !w.accepts(gone.Namespace) {
 		return
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: gone.Namespace, Name: gone.Name, Labels: gone.Labels},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: gone.Namespace, Name: gone.Name, Labels: gone.Labels,
+		OwnerReferences: gone.OwnerReferences},
 		Spec: *gone.Spec.DeepCopy()}
 	pod.Spec.NodeName = ""
 	w.log.add("create pod %s again", pod.Name)

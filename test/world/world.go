@@ -34,6 +34,8 @@ type World struct {
 	replicas []*replica
 	// weather is what goes wrong now.
 	weather weather
+	// troubled is until when things go wrong.
+	troubled time.Time
 	// outage is until when the API server is not available, and restored is when etcd was restored
 	// last.
 	outage, restored time.Time
@@ -48,9 +50,9 @@ type World struct {
 	// overwritten has the paths of status that a process wrote last which does not lead, or whose
 	// last write was executed twice.
 	overwritten map[string]bool
-	// uncertain is when a write of a claim may have been sent last that is executed after all
-	// others take it as failed.
-	uncertain time.Time
+	// uncertain is when a write of a claim was executed that others may take as failed, or do not
+	// expect, by the path of the claim's status.
+	uncertain map[string]time.Time
 	// interrupted is until when a process ended last, or had no API server.
 	interrupted time.Time
 	counts      counts
@@ -62,6 +64,7 @@ type World struct {
 	// streams have the random numbers of each actor.
 	streams  map[string]*rand.Rand
 	slowness slowness
+	alarms   alarms
 	// stopping means that the world ends.
 	stopping bool
 }
@@ -69,7 +72,7 @@ type World struct {
 // New returns a world with an API server and no replicas. Call it in a bubble.
 func New(ctx context.Context, plan *Plan) (*World, error) {
 	w := &World{ctx: ctx, plan: plan, etcd: etcd.New(), log: newTranscript(), counts: counts{},
-		overwritten: map[string]bool{}, streams: map[string]*rand.Rand{}}
+		overwritten: map[string]bool{}, uncertain: map[string]time.Time{}, streams: map[string]*rand.Rand{}}
 	server, err := apiserver.New(ctx, w.etcd, definitions()...)
 	if err != nil {
 		return nil, err
