@@ -87,11 +87,14 @@ func useDevice(pod *corev1.Pod) {
 // the claim.
 func requestDevice(pod *corev1.Pod) {
 	resources := &pod.Spec.Containers[0].Resources
-	resources.Limits = corev1.ResourceList{deviceResource: resource.MustParse("1")}
-	resources.Requests[deviceResource] = resources.Limits[deviceResource]
+	resources.Requests[deviceResource] = resource.MustParse("1")
+	resources.Limits = corev1.ResourceList{deviceResource: resources.Requests[deviceResource]}
 }
 
-func requestsDevice(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Resources.Limits != nil }
+func requestsDevice(pod *corev1.Pod) bool {
+	_, requests := pod.Spec.Containers[0].Resources.Requests[deviceResource]
+	return requests
+}
 
 func usesDevices(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || requestsDevice(pod)
@@ -99,8 +102,10 @@ func usesDevices(pod *corev1.Pod) bool {
 
 // withoutDevices makes a pod use none.
 func withoutDevices(pod *corev1.Pod) {
-	pod.Spec.ResourceClaims, pod.Spec.Containers[0].Resources.Limits = nil, nil
-	delete(pod.Spec.Containers[0].Resources.Requests, deviceResource)
+	pod.Spec.ResourceClaims = nil
+	resources := &pod.Spec.Containers[0].Resources
+	delete(resources.Requests, deviceResource)
+	delete(resources.Limits, deviceResource)
 }
 
 // claimNames returns the names of the claims of a pod that exist.

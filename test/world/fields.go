@@ -139,6 +139,9 @@ func addResources(r *rand.Rand, pod *corev1.Pod) {
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}}
 	default:
 		resources.Requests[gpu] = resource.MustParse(one(r, []string{"1", "2"}))
-		resources.Limits = corev1.ResourceList{gpu: resources.Requests[gpu]}
+		if resources.Limits == nil {
+			resources.Limits = corev1.ResourceList{}
+		}
+		resources.Limits[gpu] = resources.Requests[gpu]
 	}
 }

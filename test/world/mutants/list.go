@@ -455,4 +455,50 @@ var mutants = []mutant{
 		status.Stage == string(rollout.Aborted) {
 `,
 	},
+	{
+		name: "a new leader begins at the first step of a roll-out",
+		file: "controllers/rolloutstatus.go",
+		before: `		Step:  max(0, int(ptr.Deref(status.CurrentStepIndex, 0))),
+`,
+		after: ``,
+	},
+	{
+		name: "a policy that is being rolled out is said to be active",
+		file: "controllers/status.go",
+		before: `		if cfg.Name != name || buildsOn(cfg, object) || o == nil {
+`,
+		after: `		if cfg.Name != name || cfg.PolicyName != object.Name || buildsOn(cfg, object) || o == nil {
+`,
+	},
+	{
+		name: "a status is written after the term",
+		file: "internal/lease/term.go",
+		before: `	if request.Method != http.MethodGet {
+`,
+		after: `	if request.Method == http.MethodPost {
+`,
+	},
+	{
+		name: "a spec that is active again is not stored as the last one",
+		file: "internal/history/plan.go",
+		before: `	case latest && at < newest:
+`,
+		after: `	case latest && at < newest && newest < 0:
+`,
+	},
+	{
+		name: "pods with other tolerations share answers",
+		file: "internal/scheduler/fastpath/key.go",
+		before: `podfields.WriteNodeAffinity(&w.Writer, pod) && podfields.WriteTolerations(&w.Writer, pod)
+`,
+		after: `podfields.WriteNodeAffinity(&w.Writer, pod)
+`,
+	},
+	{
+		name: "pods of other namespaces share answers",
+		file: "internal/scheduler/fastpath/key.go",
+		before: `	w.Text(pod.Namespace)
+	w.Map(`,
+		after: `	w.Map(`,
+	},
 }
