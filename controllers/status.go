@@ -331,7 +331,7 @@ func (s *state) triedIn(object *v1alpha1.SchedulingPolicy) (tried, aborted []str
 			continue
 		}
 		cfg := running.config
-		o := s.rollouts[cfg.UID]
+		o := s.rollouts[cfg.UID] // none if the object is another one of the name
 		if cfg.Name != name || buildsOn(cfg, object) || o == nil {
 			continue
 		}

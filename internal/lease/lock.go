@@ -91,7 +91,7 @@ type Lock struct {
 	// acquired is when this process took the lease.
 	acquired metav1.Time
 	// seen is the last record of another holder, and since is when it was first seen: the holder
-	// has renewed the lease by then.
+	// has renewed the lease by then. See overtaken, too.
 	seen  reading
 	since time.Time
 	// vacant reports whether the lease has no holder, although the last one may still act.
@@ -359,6 +359,9 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	}
 	record.AcquireTime, record.RenewTime = l.acquired, metav1.NewTime(sent)
 	if err := write(ctx, record); err != nil {
+		if !l.held && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
+			l.overtaken(record)
+		}
 		return err
 	}
 	if !l.held && l.stopping() {
@@ -368,6 +371,17 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	l.holder.Store(&record.HolderIdentity)
 	l.cfg.Term.Renew(sent)
 	return nil
+}
+
+// overtaken notes that another process has written the Lease just before this one would have taken
+// it. That process may hold the lease, although this one may never read so: somebody may delete or
+// change the Lease meanwhile. record is the one that was not written.
+func (l *Lock) overtaken(record resourcelock.LeaderElectionRecord) {
+	l.since = time.Now()
+	if l.seen.record == nil {
+		record.HolderIdentity = ""
+		l.seen.record = &record
+	}
 }
 
 // giveBack releases a lease that this process has taken while it began to stop, so that others need

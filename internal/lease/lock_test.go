@@ -285,6 +285,39 @@ func TestAFollowerWaitsIfTheLeaseIsFreeAndWasNotReleased(t *testing.T) {
 	}
 }
 
+// Another process may have taken the lease, which nobody can see once it is deleted.
+func TestAFollowerThatWasOvertakenWaitsIfTheLeaseIsGone(t *testing.T) {
+	for name, begin := range map[string]func(w *world) *replica{
+		"a follower": func(w *world) *replica {
+			_, follower := w.pair()
+			w.cut.Store(true)
+			return follower
+		},
+		"the first replica": func(w *world) *replica { return w.start("b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+				var overtaken atomic.Int64
+				w.client.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					write, ok := action.(clienttesting.UpdateAction) // or one that creates
+					if !ok || *write.GetObject().(*coordinationv1.Lease).Spec.HolderIdentity != "b" || overtaken.Load() != 0 {
+						return false, nil, nil
+					}
+					overtaken.Store(time.Now().UnixNano())
+					_ = w.client.Tracker().Delete(leases, "here", "lease")
+					return true, nil, apierrors.NewConflict(leases.GroupResource(), "lease", errors.New("it was taken"))
+				})
+				follower := begin(w)
+				<-follower.leads
+				if waited := time.Since(time.Unix(0, overtaken.Load())); waited < leaseDuration {
+					t.Errorf("it leads %v after another process has written the Lease", waited)
+				}
+			})
+		})
+	}
+}
+
 func TestALeaderKeepsALeaseThatIsDeleted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		leader, follower := w.pair()

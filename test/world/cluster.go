@@ -6,6 +6,7 @@ package world
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/test/testcluster"
 )
@@ -89,6 +91,10 @@ type cluster struct {
 	versions           *versions
 	// allocatedAt has the revisions at which claims were allocated last.
 	allocatedAt map[types.UID]int64
+	// attaching are the claims whose devices the driver attaches.
+	attaching map[types.UID]bool
+	// compared are the decisions that the shadow had compared at the last rest.
+	compared v1alpha1.ShadowStatus
 }
 
 // informed returns the objects that a scheduler knows.
@@ -138,8 +144,9 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		filled:         map[string]time.Time{}, foreign: map[types.UID]bool{},
 		resized: map[types.UID]time.Time{}, again: map[types.UID]bool{},
 		moved: map[string]time.Time{}, doomed: map[string]time.Time{}, allocatedAt: map[types.UID]int64{},
-		gangs:    newGangs(),
-		profiles: map[string]*unstructured.Unstructured{}, policies: map[string]*unstructured.Unstructured{},
+		attaching: map[types.UID]bool{},
+		gangs:     newGangs(),
+		profiles:  map[string]*unstructured.Unstructured{}, policies: map[string]*unstructured.Unstructured{},
 		aborted: map[types.UID]abortedRollout{}, versions: newVersions(),
 	}
 	c.kinds = []kind{
@@ -206,7 +213,7 @@ func (w *World) observe() {
 	for _, r := range w.replicas {
 		r.look()
 	}
-	for _, alarm := range w.alarms.take() {
+	for _, alarm := range slices.Sorted(slices.Values(w.alarms.take())) {
 		w.fail("%s", alarm)
 	}
 	c := w.cluster

@@ -99,10 +99,7 @@ func (w *World) execute(x *exchange) {
 		w.change(x)
 	}
 	a, s := w.network.execute(x)
-	w.executed(x, a)
-	if x.req.Context().Err() != nil || x.from.isGone() {
-		w.noteUncertain(x)
-	}
+	w.executed(x, a, x.req.Context().Err() == nil && !x.from.isGone())
 	if a.err != nil || a.response.StatusCode >= http.StatusBadRequest {
 		w.disturb(x)
 	}
@@ -137,19 +134,18 @@ func (w *World) execute(x *exchange) {
 // executeUnanswered lets the API server handle a request whose client waits for no answer.
 func (w *World) executeUnanswered(x *exchange) {
 	a, _ := w.network.execute(x)
-	w.executed(x, a)
-	w.noteUncertain(x)
+	w.executed(x, a, false)
 }
 
-// executed notes what the API server has answered.
-func (w *World) executed(x *exchange, a answer) {
+// executed notes what the API server has answered, and whether the client waits for that.
+func (w *World) executed(x *exchange, a answer, awaited bool) {
 	if x.isWrite() || a.err != nil || a.response.StatusCode >= http.StatusBadRequest {
 		w.log.exchange(x, a)
 	}
 	if a.err == nil && a.response.StatusCode < http.StatusBadRequest {
 		w.noteTerm(x)
-		if writesPodGroup(x) && x.from == w.term.holder && x.req.Context().Err() == nil {
-			delete(w.cluster.gangs.unwritten, path.Base(path.Dir(x.req.URL.Path)))
+		if x.message() == messageStatus {
+			w.noteStatus(x, awaited && w.term.holder == x.from)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,6 +117,12 @@ func claimNames(pod *corev1.Pod) (names []string) {
 	for _, claim := range pod.Status.ResourceClaimStatuses {
 		names = append(names, ptr.Deref(claim.ResourceClaimName, ""))
 	}
+	return names
+}
+
+// allClaimNames returns those, and the name of the claim that livesched made for the pod last.
+func allClaimNames(pod *corev1.Pod) []string {
+	names := claimNames(pod)
 	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
 		names = append(names, extended.ResourceClaimName)
 	}
@@ -144,7 +149,7 @@ func (w *World) claim(namespace, name string) *resourcev1.ResourceClaim {
 func (w *World) podUsesClaims(before, after *corev1.Pod) {
 	switch {
 	case after == nil:
-		for _, name := range claimNames(before) {
+		for _, name := range allClaimNames(before) {
 			if claim := w.claim(before.Namespace, name); claim != nil {
 				w.syncClaimLater(claim)
 			}
@@ -179,12 +184,12 @@ func (w *World) claimChanged(before, after *resourcev1.ResourceClaim) {
 	if after == nil {
 		return
 	}
+	w.attach(after)
 	switch {
 	case after.Status.Allocation == nil:
 	case before == nil || before.Status.Allocation == nil:
 		w.counts["claims allocated"]++
 		w.checkAllocation(after)
-		w.attach(after)
 		w.cluster.allocatedAt[after.UID] = w.cluster.revision
 	case len(after.Status.ReservedFor) == 0 && len(before.Status.ReservedFor) > 0:
 		w.restoreIfAimed(aimBeforeAllocation, w.cluster.allocatedAt[after.UID]-1)
@@ -202,18 +207,10 @@ func devicesOf(claim *resourcev1.ResourceClaim) (devices []string) {
 	return devices
 }
 
-// noteUncertain notes a write of a claim that is executed although its client does not wait for it
-// any more, or does not lead.
-func (w *World) noteUncertain(x *exchange) {
-	if strings.Contains(x.req.URL.Path, "/resourceclaims/") {
-		w.uncertain[x.req.URL.Path] = time.Now()
-	}
-}
-
-// isUncertain reports whether there was such a write of a claim.
+// isUncertain reports whether a claim was just written without the knowledge of the leader.
 func (w *World) isUncertain(claim *resourcev1.ResourceClaim) bool {
-	at, ok := w.uncertain["/apis/resource.k8s.io/v1/namespaces/"+claim.Namespace+"/resourceclaims/"+claim.Name+"/status"]
-	return ok && time.Since(at) < lateness
+	path := "/apis/resource.k8s.io/v1/namespaces/" + claim.Namespace + "/resourceclaims/" + claim.Name + "/status"
+	return time.Since(w.uncertain[path]) < lateness
 }
 
 // checkAllocation checks that nobody else has the devices of a claim. Nothing prevents that if an
@@ -240,7 +237,7 @@ func (w *World) checkClaims(bound *corev1.Pod) {
 	if time.Now().Before(w.excused) || w.wasBoundLate(bound) {
 		return
 	}
-	names := claimNames(bound)
+	names := allClaimNames(bound)
 	if len(names) < len(bound.Spec.ResourceClaims) || len(names) == 0 && requestsDevice(bound) {
 		w.fail("pod %s was bound, and lacks a claim", bound.Name)
 	}

@@ -5,6 +5,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +13,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/test/objects"
 )
@@ -61,45 +61,76 @@ func (w *World) withdrawDevices(node *corev1.Node) {
 // maxAttaching is how long a driver takes to attach the devices of a claim.
 const maxAttaching = 20 * time.Second
 
-// attach lets the driver attach the devices of a claim that was just allocated. While things go
-// wrong, it may fail.
+// attach lets the driver attach the devices of a claim that need it, unless it already does. While
+// things go wrong, it may fail.
 func (w *World) attach(claim *resourcev1.ResourceClaim) {
-	results := claim.Status.Allocation.Devices.Results
-	if len(results[0].BindingConditions) == 0 {
+	attaching := w.cluster.attaching
+	if !awaitsDriver(claim) || attaching[claim.UID] {
 		return
 	}
+	attaching[claim.UID] = true
 	delay := time.Duration(w.kubelets.Int64N(int64(maxAttaching)))
 	condition := metav1.Condition{Type: isAttached, Status: metav1.ConditionTrue, Reason: "Attached"}
 	if w.kubelets.IntN(4) == 0 && time.Now().Before(w.troubled) {
 		condition.Type, condition.Reason = isBroken, "Failed"
 	}
-	key := client.ObjectKeyFromObject(claim)
 	w.after(delay, func() {
-		now := w.claim(key.Namespace, key.Name)
-		if now == nil || now.UID != claim.UID || now.Status.Allocation == nil ||
-			!now.Status.Allocation.AllocationTimestamp.Equal(claim.Status.Allocation.AllocationTimestamp) {
-			return
+		delete(attaching, claim.UID)
+		now := w.claim(claim.Namespace, claim.Name)
+		switch {
+		case now == nil || now.UID != claim.UID || !awaitsDriver(now):
+		case slices.Equal(devicesOf(now), devicesOf(claim)):
+			w.writeDevices(now.DeepCopy(), condition)
+		default:
+			w.attach(now)
 		}
-		now = now.DeepCopy()
-		condition.LastTransitionTime = metav1.Now()
-		now.Status.Devices = nil
-		for _, result := range results {
-			now.Status.Devices = append(now.Status.Devices, resourcev1.AllocatedDeviceStatus{Driver: result.Driver,
-				Pool: result.Pool, Device: result.Device, Conditions: []metav1.Condition{condition}})
-		}
-		w.log.add("the driver says that the devices of claim %s are %s", now.Name, condition.Type)
-		w.counts["devices "+condition.Reason]++
-		w.must(w.cluster.objects.Status().Update(w.ctx, now))
 	})
 }
 
-// areAttached reports whether the devices of a claim that need it are attached.
-func areAttached(claim *resourcev1.ResourceClaim) bool {
-	for i, result := range claim.Status.Allocation.Devices.Results {
-		if len(result.BindingConditions) > 0 && (i >= len(claim.Status.Devices) ||
-			!apimeta.IsStatusConditionTrue(claim.Status.Devices[i].Conditions, isAttached)) {
-			return false
+// writeDevices writes a condition of the devices of a claim.
+func (w *World) writeDevices(claim *resourcev1.ResourceClaim, condition metav1.Condition) {
+	condition.LastTransitionTime = metav1.Now()
+	claim.Status.Devices = nil
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		claim.Status.Devices = append(claim.Status.Devices, resourcev1.AllocatedDeviceStatus{Driver: result.Driver,
+			Pool: result.Pool, Device: result.Device, Conditions: []metav1.Condition{condition}})
+	}
+	w.log.add("the driver says that the devices of claim %s are %s", claim.Name, condition.Type)
+	w.counts["devices "+condition.Reason]++
+	w.must(w.cluster.objects.Status().Update(w.ctx, claim))
+	if condition.Type == isAttached {
+		return
+	}
+	for _, pod := range sorted(w.cluster.pods) { // those of groups are not bound with the others
+		if slices.ContainsFunc(claim.Status.ReservedFor,
+			func(c resourcev1.ResourceClaimConsumerReference) bool { return c.UID == pod.UID }) {
+			w.cluster.gangs.disturb(groupOf(pod))
 		}
 	}
-	return true
+}
+
+// awaitsDriver reports whether the driver has not said of all devices of a claim what became of
+// them.
+func awaitsDriver(claim *resourcev1.ResourceClaim) bool {
+	return hasDevices(claim, isAttached, isBroken)
+}
+
+// areAttached reports whether the devices of a claim that need it are attached.
+func areAttached(claim *resourcev1.ResourceClaim) bool { return !hasDevices(claim, isAttached) }
+
+// hasDevices reports whether a claim has devices that must be attached, and of which none of some
+// conditions is true.
+func hasDevices(claim *resourcev1.ResourceClaim, without ...string) bool {
+	if claim.Status.Allocation == nil {
+		return false
+	}
+	return slices.ContainsFunc(claim.Status.Allocation.Devices.Results,
+		func(result resourcev1.DeviceRequestAllocationResult) bool {
+			i := slices.IndexFunc(claim.Status.Devices, func(d resourcev1.AllocatedDeviceStatus) bool {
+				return d.Driver == result.Driver && d.Pool == result.Pool && d.Device == result.Device
+			})
+			return len(result.BindingConditions) > 0 && (i < 0 || !slices.ContainsFunc(without, func(condition string) bool {
+				return apimeta.IsStatusConditionTrue(claim.Status.Devices[i].Conditions, condition)
+			}))
+		})
 }

@@ -31,11 +31,11 @@ type gangs struct {
 	// failed or was late, or the process ended or had no API server at that time. Bindings that
 	// fail are tried again one by one, when others may have taken the room.
 	disturbed map[string]time.Time
-	// unwritten are the PodGroups of Kubernetes of which a write of the status failed, was late, or
-	// may have been lost with its process, and none has succeeded since.
-	unwritten map[string]bool
+	// unwritten is when a write of the status of a PodGroup of Kubernetes failed last, was late, or
+	// may have been lost with its process. One that was sent later and has succeeded ends that.
+	unwritten map[string]time.Time
 	// adopted are the PodGroups of Kubernetes that were created when pods of the group may have had
-	// nodes, and that have not been without since.
+	// nodes, and that have not been without them for a while.
 	adopted map[string]bool
 	// scheduled is when PodGroups of Kubernetes have said last that they were scheduled, and
 	// doubtful are those that were disturbed around that time: they may never have been complete.
@@ -57,7 +57,7 @@ type formerMinimum struct {
 
 func newGangs() *gangs {
 	return &gangs{templates: map[string]*corev1.Pod{}, plain: map[string]bool{}, broken: map[string]bool{},
-		disturbed: map[string]time.Time{}, unwritten: map[string]bool{}, adopted: map[string]bool{},
+		disturbed: map[string]time.Time{}, unwritten: map[string]time.Time{}, adopted: map[string]bool{},
 		scheduled: map[string]time.Time{}, doubtful: map[string]bool{},
 		bound: map[string]time.Time{}, complete: map[string]bool{},
 		former: map[string]formerMinimum{}}
@@ -144,9 +144,7 @@ func (w *World) memberChanged(before, after *corev1.Pod) {
 		gangs.broken[groupOf(before)] = true
 	}
 	if after == nil {
-		if w.releasePodGroup(groupOf(before)); !w.hasNodes(groupOf(before)) {
-			delete(gangs.adopted, groupOf(before))
-		}
+		w.memberGone(before)
 		return
 	}
 	g := w.gang(groupOf(after))
@@ -166,7 +164,23 @@ func (w *World) memberChanged(before, after *corev1.Pod) {
 	}
 	if time.Since(w.interrupted) < maxLate {
 		gangs.disturb(g.name)
-		gangs.unwritten[g.name] = true
+		gangs.unwritten[g.name] = time.Now()
+	}
+}
+
+// memberGone sees that a pod is gone.
+func (w *World) memberGone(pod *corev1.Pod) {
+	name := groupOf(pod)
+	w.releasePodGroup(name)
+	if pod.Spec.NodeName == "" && usesDevices(pod) { // it may have waited for them, while others were bound
+		w.cluster.gangs.disturb(name)
+	}
+	if !w.hasNodes(name) {
+		w.after(lateness, func() {
+			if !w.hasNodes(name) {
+				delete(w.cluster.gangs.adopted, name)
+			}
+		})
 	}
 }
 
@@ -200,7 +214,7 @@ func (w *World) interrupt(until time.Time) {
 			gangs.disturb(g.name)
 		}
 		if at, ok := gangs.bound[g.name]; ok && time.Since(at) < maxLate {
-			gangs.unwritten[g.name] = true
+			gangs.unwritten[g.name] = time.Now()
 		}
 	}
 }
@@ -214,7 +228,7 @@ func (w *World) disturb(x *exchange) {
 		// Members have the name of their group and a number. They may be gone.
 		gangs.disturb(name[:max(0, strings.LastIndex(name, "-"))])
 	case writesPodGroup(x):
-		gangs.unwritten[name] = true
+		gangs.unwritten[name] = time.Now()
 	}
 }
 

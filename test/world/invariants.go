@@ -4,6 +4,8 @@
 package world
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +45,9 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 	}
 	own := corev1.ResourceList{}
 	addRequests(own, bound)
-	for name, sum := range w.requestsOn(node) {
+	requested := w.requestsOn(node)
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		sum := requested[name]
 		if name == deviceResource {
 			continue // checkClaims
 		}

@@ -130,10 +130,14 @@ func (w *World) podGroupChanged(before, after *schedulingv1beta1.PodGroup) {
 		return
 	}
 	w.releasePodGroup(after.Name)
+	gangs := w.cluster.gangs
+	if before == nil || before.UID != after.UID {
+		g := w.gang(after.Name)
+		gangs.complete[after.Name] = g.bound > 0 && g.bound >= g.least
+	}
 	if !isScheduled(after) {
 		return
 	}
-	gangs := w.cluster.gangs
 	if !isScheduled(before) || before.UID != after.UID {
 		gangs.scheduled[after.Name] = time.Now()
 		gangs.doubtful[after.Name] = time.Since(gangs.disturbed[after.Name]) < lateness
@@ -177,7 +181,7 @@ func (w *World) releasePodGroup(name string) {
 func (w *World) checkConditions() {
 	gangs := w.cluster.gangs
 	for _, group := range sorted(w.cluster.podGroups) {
-		if gangs.unwritten[group.Name] || group.CreationTimestamp.Time.Before(w.restored) {
+		if !gangs.unwritten[group.Name].IsZero() || group.CreationTimestamp.Time.Before(w.restored) {
 			continue
 		}
 		w.counts["conditions of groups"]++

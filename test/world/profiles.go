@@ -6,6 +6,7 @@ package world
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -174,7 +175,8 @@ func (w *World) checkProfiles() {
 			w.fail("profile %s: %v; its status: %+v", name, err, profile.Status)
 		}
 	}
-	for name, result := range resolved.PolicyResults {
+	for _, name := range slices.Sorted(maps.Keys(resolved.PolicyResults)) {
+		result := resolved.PolicyResults[name]
 		policy := &v1alpha1.SchedulingPolicy{}
 		if err := w.cluster.objects.Get(w.ctx, client.ObjectKey{Name: name}, policy); err != nil {
 			w.fail("policy %s: %v", name, err)

@@ -12,7 +12,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -168,14 +167,14 @@ func nameOf(before, after *unstructured.Unstructured) string {
 }
 
 func (w *World) profileOf(object *unstructured.Unstructured) *v1alpha1.SchedulerProfile {
-	profile := &v1alpha1.SchedulerProfile{}
-	w.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, profile))
+	profile, err := typed[v1alpha1.SchedulerProfile](object)
+	w.must(err)
 	return profile
 }
 
 func (w *World) policyOf(object *unstructured.Unstructured) *v1alpha1.SchedulingPolicy {
-	policy := &v1alpha1.SchedulingPolicy{}
-	w.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy))
+	policy, err := typed[v1alpha1.SchedulingPolicy](object)
+	w.must(err)
 	return policy
 }
 

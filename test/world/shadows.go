@@ -41,13 +41,18 @@ func (w *World) checkShadow(shadow *v1alpha1.SchedulerProfile, resolved *resolve
 	if counts == nil {
 		return nil
 	}
-	w.counts["decisions of shadows"] += int(counts.Decisions)
+	more := int(counts.Decisions)
+	if last := &w.cluster.compared; last.Since.Equal(&counts.Since) {
+		more -= int(last.Decisions)
+	}
+	w.cluster.compared = *counts
+	w.counts["decisions of shadows"] += more
 	profile := resolved.Profiles[resolved.ProfileResults[counts.Profile].SchedulerName]
 	if profile == nil || profile.Revision != counts.ProfileRevision || config.Revision != counts.Revision ||
 		!decideAlike(profile, config) || w.plan.Actors["devices"]+w.plan.Actors["volumes"] > 0 {
 		return nil
 	}
-	w.counts["decisions of shadows that are alike"] += int(counts.Decisions)
+	w.counts["decisions of shadows that are alike"] += more
 	if n := counts.NodeScoredLower + counts.NodeRefused + counts.ActiveOnlyFits + counts.ShadowOnlyFits; n > 0 {
 		return fmt.Errorf("the shadow is like its profile, and differs in %d decisions", n)
 	}

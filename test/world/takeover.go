@@ -5,7 +5,6 @@ package world
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -15,12 +14,13 @@ import (
 	"github.com/livesched/livesched/internal/rollout"
 )
 
-// takeover is how long the cluster has to come to rest after another process leads.
+// takeover is how long the cluster has to come to rest after the leader has ended: up to half a
+// minute until another process leads, and time for what that one can still change.
 const takeover = 3 * time.Minute
 
 // checkTakeover ends the leader, or all processes, while nothing else happens, and checks that the
-// next leader goes on with what the last one had decided. It does so after some of the rounds: a
-// new leader tries all pending pods, which hides events that wake nobody.
+// next leader goes on with what the last one had decided. Not after each round: a new leader tries
+// all pending pods, which would hide that an event has woken none.
 func (w *World) checkTakeover(number int) {
 	r := w.stream(fmt.Sprint("takeover ", number))
 	if r.IntN(4) > 0 {
@@ -84,14 +84,14 @@ func (s standing) leadsTo(next standing) bool {
 	if s == next {
 		return true
 	}
-	if s.canary == "" || s.canary != next.canary || s.command != next.command || s.stage == rollout.Aborted ||
-		s.stage == rollout.Promoted {
+	if s.canary == "" || s.canary != next.canary || s.command != next.command || s.reason != v1alpha1.ReasonRollingOut {
 		return false
 	}
-	was, is := slices.Index(rollout.Stages, s.stage), slices.Index(rollout.Stages, next.stage)
-	active := s.active
-	if next.stage == rollout.Promoted {
-		active = s.canary
+	switch next.stage {
+	case rollout.Promoted:
+		return next.active == s.canary && next.reason == v1alpha1.ReasonProgrammed
+	case rollout.Canary:
+		return next.active == s.active && next.reason == s.reason && (s.stage == rollout.Shadow || next.step > s.step)
 	}
-	return next.active == active && (is > was || is == was && next.step > s.step)
+	return false
 }

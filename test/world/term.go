@@ -46,8 +46,22 @@ func (w *World) noteTerm(x *exchange) {
 	case messageStatus:
 		// Nor does anything protect the condition that the leader has written. The leader writes it
 		// again after its next attempt.
-		if w.overwritten[x.req.URL.Path] = w.term.known && w.term.holder != x.from; w.term.holder != x.from {
-			w.noteUncertain(x)
+		w.overwritten[x.req.URL.Path] = w.term.known && w.term.holder != x.from
+	}
+}
+
+// noteStatus notes a status that was written, and whether by the leader, which waits for the answer.
+// Otherwise others may take the write as failed, or do not expect it.
+func (w *World) noteStatus(x *exchange, byLeader bool) {
+	switch {
+	case strings.Contains(x.req.URL.Path, "/resourceclaims/") && !byLeader:
+		w.uncertain[x.req.URL.Path] = time.Now()
+	case writesPodGroup(x):
+		name, unwritten := path.Base(path.Dir(x.req.URL.Path)), w.cluster.gangs.unwritten
+		if !byLeader {
+			unwritten[name] = time.Now()
+		} else if x.sent.After(unwritten[name]) {
+			delete(unwritten, name)
 		}
 	}
 }

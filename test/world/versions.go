@@ -59,9 +59,14 @@ func noteVersion[T any](of map[string][]version[T], name string, before, after *
 		of[name] = append(of[name], version[T]{})
 		return nil
 	}
-	object := new(T)
+	object, err := typed[T](after)
 	of[name] = append(of[name], version[T]{object: object})
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(after.Object, object)
+	return err
+}
+
+func typed[T any](object *unstructured.Unstructured) (*T, error) {
+	into := new(T)
+	return into, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into)
 }
 
 // checkActive checks, when another revision of a profile becomes active, that a spec has it which
@@ -76,11 +81,15 @@ func (w *World) checkActive(profile *v1alpha1.SchedulerProfile) {
 		return
 	}
 	versions.active[profile.UID] = activeRevision{is, time.Now()}
-	if was.revision == "" || time.Since(w.restored) < lateness { // livesched may know what was lost
+	if was.revision == "" {
 		return
 	}
+	since := was.since.Add(-lateness)
+	if time.Since(w.restored) < lateness { // what was active then may be active again
+		since = time.Time{}
+	}
 	w.counts["changes of what is active"]++
-	if !versions.resolve(profile, is, was.since.Add(-lateness)) {
+	if !versions.resolve(profile, is, since) {
 		w.fail("profile %s runs revision %s, and had it no more when revision %s became active", profile.Name, is,
 			was.revision)
 	}
@@ -94,10 +103,16 @@ func (v *versions) resolve(profile *v1alpha1.SchedulerProfile, revision string, 
 		}
 		// Whether there is a policy, and what it says, may be known earlier or later than the profile.
 		// A policy that is not accepted leaves the last good one.
-		policy := cmp.Or(of.object.Spec.PolicyRef.Name, policyNames[0])
-		for _, with := range append(slices.Clone(v.policies[policy]), version[v1alpha1.SchedulingPolicy]{}) {
-			if revisionOf(of.object, with.object) == revision {
+		if revisionOf(of.object, nil) == revision {
+			return true
+		}
+		for _, with := range slices.Backward(v.policies[cmp.Or(of.object.Spec.PolicyRef.Name, policyNames[0])]) {
+			found := revisionOf(of.object, with.object)
+			if found == revision {
 				return true
+			}
+			if found != "" && !with.until.IsZero() && with.until.Before(since) {
+				break
 			}
 		}
 	}

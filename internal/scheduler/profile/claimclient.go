@@ -87,22 +87,31 @@ func (c claimsOf) Create(ctx context.Context, claim *resourcev1.ResourceClaim,
 		return nil, err
 	}
 	defer leave()
-	if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" &&
-		!slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+	if isExtended(claim) && !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
 		claim = claim.DeepCopy()
 		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
 	}
 	return c.ResourceClaimInterface.Create(ctx, claim, o)
 }
 
+// Update updates a claim. The scheduling loop itself deletes claims that it has created, and must
+// not wait for other writes.
 func (c claimsOf) Update(ctx context.Context, claim *resourcev1.ResourceClaim,
 	o metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
+	if isExtended(claim) && !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+		return c.ResourceClaimInterface.Update(ctx, claim, o) // so that it can be deleted
+	}
 	leave, err := c.of.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	return c.ResourceClaimInterface.Update(ctx, claim, o)
+}
+
+// isExtended reports whether the scheduler has created a claim, for extended resources of a pod.
+func isExtended(claim *resourcev1.ResourceClaim) bool {
+	return claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 }
 
 // UpdateStatus adds the last user of the claim by a patch, if the claim has the devices that it is

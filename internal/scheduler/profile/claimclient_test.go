@@ -217,10 +217,16 @@ func TestWritesOfClaimsAreLimited(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// The scheduling loop takes devices away from a claim while all places are taken.
+		// The scheduling loop takes devices away from a claim, and deletes one that was created for
+		// extended resources, while all places are taken.
 		if _, err := client.UpdateStatus(ctx, allocatedClaim(""), metav1.UpdateOptions{}); err != nil ||
 			ctx.Err() != nil {
 			t.Errorf("a deallocation has to wait: %v", err)
+		}
+		extended := allocatedClaim("")
+		extended.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
+		if _, err := client.Update(t.Context(), extended, metav1.UpdateOptions{}); err != nil || ctx.Err() != nil {
+			t.Errorf("the removal of a finalizer has to wait: %v", err)
 		}
 		api.mu.Lock()
 		api.most = 0

@@ -83,8 +83,7 @@ func isDynamicResources(ext fwk.EnqueueExtensions) bool {
 func orWithoutOwnClaim(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 		claim, ok := oldObj.(*resourcev1.ResourceClaim)
-		if ok && newObj == nil && claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" &&
-			metav1.IsControlledBy(claim, pod) {
+		if ok && newObj == nil && isExtended(claim) && metav1.IsControlledBy(claim, pod) {
 			return fwk.Queue, nil
 		}
 		return hint(logger, pod, oldObj, newObj)

@@ -22,17 +22,16 @@ func (i *Instance) FitsResources() bool {
 		func(plugin fwk.FilterPlugin) bool { return plugin.Name() == names.NodeResourcesFit })
 }
 
-// ChecksOnNodes reports whether an extended resource must be allocatable on the node: the profile
-// does not ignore it, and no device class provides it.
+// ChecksOnNodes reports whether a resource must be allocatable on the node: the profile does not
+// ignore it, and no device class provides it, also by the name that each class has implicitly, which
+// is not that of an extended resource.
 func (i *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
-	if !v1helper.IsExtendedResourceName(name) {
-		return true
+	if i.handle.env.Devices.Backs(name) {
+		return false
 	}
-	if args := i.fitArgs(); len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
-		return false // only the plugin knows which of them
-	}
-	devices := i.handle.SharedDRAManager()
-	return devices == nil || devices.DeviceClassResolver().GetDeviceClass(name) == nil
+	args := i.fitArgs()
+	ignoresSome := len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 // only the plugin knows which
+	return !v1helper.IsExtendedResourceName(name) || !ignoresSome
 }
 
 // ScoredResources returns the resources by which the plugin NodeResourcesFit scores placements of

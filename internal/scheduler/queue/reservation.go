@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
@@ -31,5 +31,5 @@ func (q *Queue) ReservationEnded(logger klog.Logger, pod *corev1.Pod) {
 
 // usesDevices counts extended resources, which may be devices, too.
 func usesDevices(pod *corev1.Pod) bool {
-	return podfields.UsesDevices(pod, v1helper.IsExtendedResourceName)
+	return podfields.UsesDevices(pod, schedutil.IsDRAExtendedResourceName)
 }

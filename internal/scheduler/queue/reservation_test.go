@@ -8,11 +8,14 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func TestTheEndOfAReservationWakesPodsWithClaimsOfItsKind(t *testing.T) {
-	const plain, volume, ephemeral, device, extended = "plain", "volume", "ephemeral", "device", "extended"
+	const plain, volume, ephemeral = "plain", "volume", "ephemeral"
+	const device, extended, implicit = "device", "extended", "implicit"
+	const implicitName = corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "gpu")
 	specs := map[string]corev1.PodSpec{
 		plain: {Volumes: []corev1.Volume{
 			{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}},
@@ -25,6 +28,9 @@ func TestTheEndOfAReservationWakesPodsWithClaimsOfItsKind(t *testing.T) {
 		extended: {Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")},
 		}}}},
+		implicit: {Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{implicitName: resource.MustParse("1")},
+		}}}},
 	}
 	for _, tt := range []struct {
 		reserved string
@@ -33,8 +39,9 @@ func TestTheEndOfAReservationWakesPodsWithClaimsOfItsKind(t *testing.T) {
 		{reserved: plain},
 		{reserved: volume, woken: []string{volume, ephemeral}},
 		{reserved: ephemeral, woken: []string{volume, ephemeral}},
-		{reserved: device, woken: []string{device, extended}},
-		{reserved: extended, woken: []string{device, extended}},
+		{reserved: device, woken: []string{device, extended, implicit}},
+		{reserved: extended, woken: []string{device, extended, implicit}},
+		{reserved: implicit, woken: []string{device, extended, implicit}},
 	} {
 		t.Run(tt.reserved, func(t *testing.T) {
 			f := newFixture(t)
