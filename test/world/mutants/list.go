@@ -463,6 +463,13 @@ var mutants = []mutant{
 		after: ``,
 	},
 	{
+		name: "a process that was overtaken takes a lease that is gone",
+		file: "internal/lease/lock.go",
+		before: `			l.overtaken(record)
+`,
+		after: ``,
+	},
+	{
 		name: "a policy that is being rolled out is said to be active",
 		file: "controllers/status.go",
 		before: `		if cfg.Name != name || buildsOn(cfg, object) || o == nil {
