@@ -22,18 +22,19 @@ import (
 )
 
 // deviceClass is the name of the class of all devices, and of the template of claims for one.
-// deviceResource is the extended resource by which pods can request one, too.
-const (
-	deviceClass    = "gpu"
-	deviceResource = "example.com/device"
-)
+const deviceClass = "gpu"
+
+// deviceResources are the names by which pods can request one as a resource, too: an extended
+// resource that the class has, and the name that any class has.
+var deviceResources = []corev1.ResourceName{"example.com/device",
+	corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix + deviceClass)}
 
 // changeDevices publishes or withdraws the devices of a node, as their driver does, or changes the
 // claims that pods share.
 func (w *World) changeDevices(r *rand.Rand) {
 	if w.counts["actor: devices"] == 1 {
 		class := objects.DeviceClass(deviceClass)
-		class.Spec.ExtendedResourceName = ptr.To(deviceResource)
+		class.Spec.ExtendedResourceName = ptr.To(string(deviceResources[0]))
 		w.must(w.cluster.objects.Create(w.ctx, class))
 	}
 	switch kind := r.IntN(8); kind {
@@ -82,17 +83,20 @@ func useDevice(pod *corev1.Pod) {
 		corev1.PodResourceClaim{Name: "own", ResourceClaimTemplateName: ptr.To(deviceClass)})
 }
 
-// requestDevice makes a pod request a device of its own as an extended resource. livesched makes
-// the claim.
-func requestDevice(pod *corev1.Pod) {
-	resources := &pod.Spec.Containers[0].Resources
-	resources.Requests[deviceResource] = resource.MustParse("1")
-	resources.Limits = corev1.ResourceList{deviceResource: resources.Requests[deviceResource]}
+// requestDevice makes a pod request a device of its own as a resource. livesched makes the claim.
+func requestDevice(r *rand.Rand, pod *corev1.Pod) {
+	name, resources := one(r, deviceResources), &pod.Spec.Containers[0].Resources
+	resources.Requests[name] = resource.MustParse("1")
+	resources.Limits = corev1.ResourceList{name: resources.Requests[name]}
 }
 
 func requestsDevice(pod *corev1.Pod) bool {
-	_, requests := pod.Spec.Containers[0].Resources.Requests[deviceResource]
-	return requests
+	for name := range pod.Spec.Containers[0].Resources.Requests {
+		if slices.Contains(deviceResources, name) {
+			return true
+		}
+	}
+	return false
 }
 
 func usesDevices(pod *corev1.Pod) bool {
@@ -103,8 +107,10 @@ func usesDevices(pod *corev1.Pod) bool {
 func withoutDevices(pod *corev1.Pod) {
 	pod.Spec.ResourceClaims = nil
 	resources := &pod.Spec.Containers[0].Resources
-	delete(resources.Requests, deviceResource)
-	delete(resources.Limits, deviceResource)
+	for _, name := range deviceResources {
+		delete(resources.Requests, name)
+		delete(resources.Limits, name)
+	}
 }
 
 // claimNames returns the names of the claims of a pod that exist.

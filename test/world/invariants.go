@@ -48,7 +48,7 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 	requested := w.requestsOn(node)
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
 		sum := requested[name]
-		if name == deviceResource {
+		if slices.Contains(deviceResources, name) {
 			continue // checkClaims
 		}
 		if free := node.Status.Allocatable[name]; own.Name(name, resource.DecimalSI).Sign() > 0 && sum.Cmp(free) > 0 {

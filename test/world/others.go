@@ -86,7 +86,7 @@ func (w *World) hasRoom(node *corev1.Node, pod *corev1.Pod) bool {
 	total := w.requestsOn(node)
 	addRequests(total, pod)
 	for name, sum := range total {
-		if free := node.Status.Allocatable[name]; name != deviceResource && sum.Cmp(free) > 0 {
+		if free := node.Status.Allocatable[name]; !slices.Contains(deviceResources, name) && sum.Cmp(free) > 0 {
 			return false
 		}
 	}

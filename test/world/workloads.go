@@ -94,7 +94,7 @@ func (w *World) newPod(r *rand.Rand) *corev1.Pod {
 		case 0, 1:
 			useDevice(pod)
 		case 2:
-			requestDevice(pod)
+			requestDevice(r, pod)
 		}
 	}
 	return pod

@@ -68,6 +68,7 @@ func (f *Framework) RunPreBindPlugins(
 	logger := newPointLogger(ctx, schedmetrics.PreBind, "node", klog.KRef("", nodeName))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errPreBindDone)
+	ctx = WithPod(ctx, pod)
 
 	for _, group := range f.preBindGroups(state) {
 		if len(group) == 1 {
@@ -88,6 +89,21 @@ func (f *Framework) RunPreBindPlugins(
 	}
 	return nil
 }
+
+// WithPod returns a context for the PreBind plugins of a pod.
+func WithPod(ctx context.Context, pod *corev1.Pod) context.Context {
+	return context.WithValue(ctx, podKey{}, pod)
+}
+
+// PodOf returns the pod whose PreBind plugins run with a context, nil for other contexts. Requests
+// that name a pod only may mean another one by then.
+func PodOf(ctx context.Context) *corev1.Pod {
+	pod, _ := ctx.Value(podKey{}).(*corev1.Pod)
+	return pod
+}
+
+// podKey is the key of the pod in a context.
+type podKey struct{}
 
 // preBindGroups splits the plugins that did not skip into groups that run one after the other. A
 // plugin that does not allow parallel runs separates its neighbours even if it skipped.

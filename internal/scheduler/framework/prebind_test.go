@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -52,6 +53,22 @@ func TestRunPreBindPreFlights(t *testing.T) {
 				t.Errorf("parallel (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPreBindPluginsKnowThePod(t *testing.T) {
+	pod := makePod("p")
+	var got *corev1.Pod
+	f := newTestFramework(&Plugins{PreBind: []fwk.PreBindPlugin{&preBind{named: "a",
+		run: func(ctx context.Context) *fwk.Status {
+			got = PodOf(ctx)
+			return nil
+		}}}})
+	if status := f.RunPreBindPlugins(quiet(t), newState(), pod, "n1"); !status.IsSuccess() || got != pod {
+		t.Errorf("%v: the pod of the context is %v", status, got)
+	}
+	if other := PodOf(t.Context()); other != nil {
+		t.Errorf("another context has the pod %v", other)
 	}
 }
 

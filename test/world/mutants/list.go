@@ -463,6 +463,13 @@ var mutants = []mutant{
 		after: ``,
 	},
 	{
+		name: "the claim that was created for a pod is noted on another pod of its name",
+		file: "internal/scheduler/framework/prebind.go",
+		before: `	ctx = WithPod(ctx, pod)
+`,
+		after: ``,
+	},
+	{
 		name: "a process that was overtaken takes a lease that is gone",
 		file: "internal/lease/lock.go",
 		before: `			l.overtaken(record)
