@@ -108,7 +108,7 @@ type Stored struct {
 // Store makes sure that a revision is stored. It writes nothing if it is.
 //
 // latest: the spec was accepted and is active, so it becomes the newest revision. Otherwise it is a
-// last good spec that stays active: it only has to exist.
+// last good spec that stays active: see plan.
 func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stored, error) {
 	for attempt := 0; ; attempt++ {
 		c, err := plan(a.Revisions(want.UID), want, latest)

@@ -13,7 +13,9 @@ type change struct {
 // plan returns the write after which an object with some revisions (ascending) has the wanted one.
 //
 // latest: the spec was accepted and is active, so it becomes the newest revision. Otherwise it is a
-// last good spec that stays active while the current one is invalid: it only has to exist.
+// last good spec that stays active while the current one is invalid. Then it has to exist, and to
+// be the newest if it became active after that one, and the current one came before it was stored.
+// If an older spec is active since the newest cannot run, the order stays.
 func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	at, err := find(have, want)
 	if err != nil {
@@ -24,7 +26,7 @@ func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	switch {
 	case at < 0:
 		c.create = numbered(want, have)
-	case latest && at < newest:
+	case at < newest && (latest || isLater(want, &have[newest])):
 		c.update = updated(&have[at], want)
 		c.update.Number = have[newest].Number + 1
 		c.update.Activation = want.Activation
@@ -33,6 +35,16 @@ func plan(have []Revision, want *Revision, latest bool) (change, error) {
 		c.update = updated(&have[at], want)
 	}
 	return c, nil
+}
+
+// isLater reports whether a spec is of a later generation than another one, or builds on a later
+// generation of the same policy.
+func isLater(want, than *Revision) bool {
+	if want.Generation != than.Generation || want.Policy == nil || than.Policy == nil ||
+		want.Policy.UID != than.Policy.UID {
+		return want.Generation > than.Generation
+	}
+	return want.Policy.Generation > than.Policy.Generation
 }
 
 // beyond returns the oldest revisions of an object (ascending), without the newest and limit

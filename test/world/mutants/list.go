@@ -495,9 +495,9 @@ var mutants = []mutant{
 	{
 		name: "a spec that is active again is not stored as the last one",
 		file: "internal/history/plan.go",
-		before: `	case latest && at < newest:
+		before: `	case at < newest && (latest || isLater(want, &have[newest])):
 `,
-		after: `	case latest && at < newest && newest < 0:
+		after: `	case at < newest && newest < 0:
 `,
 	},
 	{
