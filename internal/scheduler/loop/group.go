@@ -366,6 +366,7 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		g.loop.Queue.GroupChanged(logger, key)
 	}
 	g.reportLeftOver()
+	g.deleteLeftOver(ctx)
 	// This attempt evicts no pods for the members that are left over. The next one does, and there
 	// may be no event that begins it.
 	retry := false

@@ -32,17 +32,23 @@ const releasePause = time.Second
 // claims for a group of which no pod has a node: another attempt may allocate other devices. The
 // change of a claim begins it.
 func (g *groupCycle) releaseClaims(ctx context.Context) {
-	// Nodes of other domains may take the pods of a group with a topology, or of a tree.
-	// kube-scheduler releases nothing for these either.
-	if g.Profile.GroupClaims() == nil || g.Tree != nil || g.Group.Topology.Required != "" ||
-		len(g.Group.Topology.Preferred) > 0 {
+	if g.Profile.GroupClaims() == nil {
 		return
 	}
 	pods := make([]*corev1.Pod, len(g.members))
 	for i, m := range g.members {
 		pods[i] = m.pod.Pod
 	}
-	if err := releaseClaims(ctx, g.Profile, g.state, &g.Group, pods); err != nil {
+	var err error
+	if g.Tree != nil || g.Group.Topology.Required != "" || len(g.Group.Topology.Preferred) > 0 {
+		// Nodes of other domains may take the pods of a group with a topology, or of a tree, with the
+		// devices that they have. But no node takes a pod with a claim of its own. kube-scheduler
+		// releases nothing for these groups.
+		err = deleteOwnClaims(ctx, g.Profile, pods)
+	} else {
+		err = releaseClaims(ctx, g.Profile, g.state, &g.Group, pods)
+	}
+	if err != nil {
 		g.Why.Message += "; releasing devices: " + err.Error()
 		g.tryLater(releasePause)
 	}
@@ -68,6 +74,31 @@ func releaseClaims(
 		return nil
 	}
 	return status.AsError()
+}
+
+// deleteOwnClaims deletes claims for extended resources of pods that were not bound after all.
+func deleteOwnClaims(ctx context.Context, p *profile.Instance, pods []*corev1.Pod) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, cycleTimeout, errCycleTimeout)
+	defer cancel()
+	return p.DeleteOwnClaims(ctx, pods)
+}
+
+// deleteLeftOver is deleteOwnClaims for the members that are left over while the others are placed.
+// The deletion of its claim lets a member be tried again.
+func (g *groupCycle) deleteLeftOver(ctx context.Context) {
+	var left []*corev1.Pod
+	for _, m := range g.members {
+		if m.placed == nil {
+			left = append(left, m.pod.Pod)
+		}
+	}
+	if len(left) == 0 || g.Profile.GroupClaims() == nil {
+		return
+	}
+	if err := deleteOwnClaims(ctx, g.Profile, left); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Deleting the claims of pods for their extended resources failed",
+			"podGroup", g.Group.Key)
+	}
 }
 
 // stateOfGroup returns a state for a pod that is scheduled by itself and may use claims of its
