@@ -404,8 +404,8 @@ func TestThePolicyDescribesTheRollOutsOfItsPresentSpec(t *testing.T) {
 	object := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid", Generation: 2}}
 	for _, test := range []struct {
 		name string
-		// running is the policy that the running spec builds on, and elsewhere is true if the present
-		// one builds on another.
+		// running is the policy that the running spec builds on, and elsewhere is true if the
+		// present one builds on another.
 		running        resolve.GoodPolicy
 		elsewhere      bool
 		stage          rollout.Stage

@@ -301,7 +301,10 @@ func TestAFollowerThatWasOvertakenWaitsIfTheLeaseIsGone(t *testing.T) {
 				var overtaken atomic.Int64
 				w.client.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 					write, ok := action.(clienttesting.UpdateAction) // or one that creates
-					if !ok || *write.GetObject().(*coordinationv1.Lease).Spec.HolderIdentity != "b" || overtaken.Load() != 0 {
+					if !ok || overtaken.Load() != 0 {
+						return false, nil, nil
+					}
+					if lease := write.GetObject().(*coordinationv1.Lease); *lease.Spec.HolderIdentity != "b" {
 						return false, nil, nil
 					}
 					overtaken.Store(time.Now().UnixNano())

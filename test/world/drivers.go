@@ -23,8 +23,8 @@ const (
 	isBroken   = "example.com/broken"
 )
 
-// publish makes a driver publish the devices of a node, which are a pool. If attached, pods can only
-// be bound once the driver has attached their devices to the node.
+// publish makes a driver publish the devices of a node, which are a pool. If attached, pods are only
+// bound once the driver has attached their devices to the node.
 func (w *World) publish(node string, devices int, attached bool) {
 	w.log.add("publish %d devices of %s", devices, node)
 	slice := objects.Device("devices-"+node, node)
@@ -129,8 +129,9 @@ func hasDevices(claim *resourcev1.ResourceClaim, without ...string) bool {
 			i := slices.IndexFunc(claim.Status.Devices, func(d resourcev1.AllocatedDeviceStatus) bool {
 				return d.Driver == result.Driver && d.Pool == result.Pool && d.Device == result.Device
 			})
-			return len(result.BindingConditions) > 0 && (i < 0 || !slices.ContainsFunc(without, func(condition string) bool {
+			has := i >= 0 && slices.ContainsFunc(without, func(condition string) bool {
 				return apimeta.IsStatusConditionTrue(claim.Status.Devices[i].Conditions, condition)
-			}))
+			})
+			return len(result.BindingConditions) > 0 && !has
 		})
 }

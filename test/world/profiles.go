@@ -209,7 +209,8 @@ func (w *World) checkUsers(policy *v1alpha1.SchedulingPolicy, resolved *resolve.
 		if wants := result.Accepted && config.PolicyName == policy.Name; wants || runs {
 			users.Insert(profile.Name)
 			// A policy of this name that was deleted may have had the same generation.
-			runs = runs && active.Policy.Generation == policy.Generation && !active.Since.Before(&policy.CreationTimestamp)
+			runs = runs && active.Policy.Generation == policy.Generation &&
+				!active.Since.Before(&policy.CreationTimestamp)
 			programmed = programmed && (!wants || runs ||
 				apimeta.IsStatusConditionTrue(profile.Status.Conditions, v1alpha1.ConditionProgrammed))
 		}

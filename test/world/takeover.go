@@ -44,8 +44,9 @@ func (w *World) checkTakeover(number int) {
 	}
 	after := w.standings()
 	for _, object := range sorted(w.cluster.profiles) {
-		if name := object.GetName(); !before[name].leadsTo(after[name]) {
-			w.fail("profile %s had %+v, and has %+v after another process took the lead", name, before[name], after[name])
+		name := object.GetName()
+		if was, is := before[name], after[name]; !was.leadsTo(is) {
+			w.fail("profile %s had %+v, and has %+v after another process took the lead", name, was, is)
 		}
 	}
 }
@@ -63,8 +64,8 @@ func (w *World) standings() map[string]standing {
 	for _, object := range sorted(w.cluster.profiles) {
 		status := w.profileOf(object).Status
 		s := standing{}
-		if programmed := apimeta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgrammed); programmed != nil {
-			s.reason = programmed.Reason
+		if c := apimeta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgrammed); c != nil {
+			s.reason = c.Reason
 		}
 		if status.Active != nil {
 			s.active = status.Active.Revision

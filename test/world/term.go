@@ -50,8 +50,8 @@ func (w *World) noteTerm(x *exchange) {
 	}
 }
 
-// noteStatus notes a status that was written, and whether by the leader, which waits for the answer.
-// Otherwise others may take the write as failed, or do not expect it.
+// noteStatus notes a status that was written, and whether by the leader, which waits for the
+// answer. Otherwise others may take the write as failed, or do not expect it.
 func (w *World) noteStatus(x *exchange, byLeader bool) {
 	switch {
 	case strings.Contains(x.req.URL.Path, "/resourceclaims/") && !byLeader:

@@ -72,7 +72,8 @@ const (
 
 // restore restores a backup of etcd, now or at a moment that draws would seldom meet.
 func (w *World) restore(r *rand.Rand) {
-	if w.aim = one(r, []aim{noAim, noAim, noAim, aimBeforeDeletion, aimBeforeAllocation, aimBeforeStatus}); w.aim == noAim {
+	w.aim = one(r, []aim{noAim, noAim, noAim, aimBeforeDeletion, aimBeforeAllocation, aimBeforeStatus})
+	if w.aim == noAim {
 		w.restoreEtcd(r, w.cluster.revision-r.Int64N(one(r, []int64{20, 200})))
 	}
 }

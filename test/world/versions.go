@@ -101,8 +101,8 @@ func (v *versions) resolve(profile *v1alpha1.SchedulerProfile, revision string, 
 		if of.object == nil || of.object.UID != profile.UID || !of.until.IsZero() && of.until.Before(since) {
 			continue
 		}
-		// Whether there is a policy, and what it says, may be known earlier or later than the profile.
-		// A policy that is not accepted leaves the last good one.
+		// Whether there is a policy, and what it says, may be known earlier or later than the
+		// profile. A policy that is not accepted leaves the last good one.
 		if revisionOf(of.object, nil) == revision {
 			return true
 		}

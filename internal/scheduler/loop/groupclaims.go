@@ -41,9 +41,9 @@ func (g *groupCycle) releaseClaims(ctx context.Context) {
 	}
 	var err error
 	if g.Tree != nil || g.Group.Topology.Required != "" || len(g.Group.Topology.Preferred) > 0 {
-		// Nodes of other domains may take the pods of a group with a topology, or of a tree, with the
-		// devices that they have. But no node takes a pod with a claim of its own. kube-scheduler
-		// releases nothing for these groups.
+		// Nodes of other domains may take the pods of a group with a topology, or of a tree, with
+		// the devices that they have. But no node takes a pod with a claim of its own.
+		// kube-scheduler releases nothing for these groups.
 		err = deleteOwnClaims(ctx, g.Profile, pods)
 	} else {
 		err = releaseClaims(ctx, g.Profile, g.state, &g.Group, pods)

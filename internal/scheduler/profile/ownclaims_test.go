@@ -48,7 +48,8 @@ func TestOwnClaimsOfPodsAreDeleted(t *testing.T) {
 			Annotations:     map[string]string{resourcev1.ExtendedResourceClaimAnnotation: annotation},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, corev1.SchemeGroupVersion.WithKind("Pod"))}}}
 	}
-	known := []*resourcev1.ResourceClaim{claim("protected", a, "true", "other", resourcev1.Finalizer), claim("bare", a, "true"),
+	known := []*resourcev1.ResourceClaim{claim("protected", a, "true", "other", resourcev1.Finalizer),
+		claim("bare", a, "true"),
 		claim("template", a, ""), claim("gone", a, "true", resourcev1.Finalizer), claim("another", b, "true")}
 	for name, test := range map[string]struct {
 		pods []*corev1.Pod

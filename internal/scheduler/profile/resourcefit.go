@@ -23,8 +23,8 @@ func (i *Instance) FitsResources() bool {
 }
 
 // ChecksOnNodes reports whether a resource must be allocatable on the node: the profile does not
-// ignore it, and no device class provides it, also by the name that each class has implicitly, which
-// is not that of an extended resource.
+// ignore it, and no device class provides it, also by the name that each class has implicitly. That
+// is not the name of an extended resource.
 func (i *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
 	if i.handle.env.Devices.Backs(name) {
 		return false
