@@ -15,7 +15,7 @@ type change struct {
 // latest: the spec was accepted and is active, so it becomes the newest revision. Otherwise it is a
 // last good spec that stays active while the current one is invalid. Then it has to exist, and to
 // be the newest if it became active after that one, and the current one came before it was stored.
-// If an older spec is active since the newest cannot run, the order stays.
+// If a spec that was read from here is active since the newest cannot run, the order stays.
 func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	at, err := find(have, want)
 	if err != nil {
@@ -26,7 +26,7 @@ func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	switch {
 	case at < 0:
 		c.create = numbered(want, have)
-	case at < newest && (latest || isLater(want, &have[newest])):
+	case at < newest && (latest || !sameMetadata(&have[at], want) && isLater(want, &have[newest])):
 		c.update = updated(&have[at], want)
 		c.update.Number = have[newest].Number + 1
 		c.update.Activation = want.Activation

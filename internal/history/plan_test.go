@@ -65,6 +65,8 @@ func TestAPlanStoresTheWantedRevision(t *testing.T) {
 			true, "update r1 to 3 of generation 1 on 3, again 1 of generation 1 on 1"},
 		{"an older last good one stays active, since the present policy cannot be used", onPolicy,
 			ran(t, 0, 1, "ha", a, shared("p", 1, `parallelism: 1`)), true, "nothing"},
+		{"an older last good one stays active, and counted more generations before etcd was restored",
+			[]Revision{ran(t, 1, 9, "ha", a, nil), ran(t, 2, 5, "hb", b, nil)}, ran(t, 0, 9, "ha", a, nil), true, "nothing"},
 		{"a last good one that was never stored", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), true,
 			"create 4 of generation 4"},
 		{"the policy has changed", onPolicy, ran(t, 0, 1, "hc", a, shared("p", 3, `parallelism: 3`)), false,

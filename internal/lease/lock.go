@@ -377,11 +377,11 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 // it. That process may hold the lease, although this one may never read so: somebody may delete or
 // change the Lease meanwhile. record is the one that was not written.
 func (l *Lock) overtaken(record resourcelock.LeaderElectionRecord) {
-	l.since = time.Now()
-	if l.seen.record == nil {
-		record.HolderIdentity = ""
-		l.seen.record = &record
+	if seen := l.seen.record; seen != nil {
+		record.LeaseDurationSeconds = max(record.LeaseDurationSeconds, seen.LeaseDurationSeconds)
 	}
+	record.HolderIdentity, record.RenewTime = "", metav1.Time{} // of that process, they are not known
+	l.seen, l.since = reading{record: &record}, time.Now()
 }
 
 // giveBack releases a lease that this process has taken while it began to stop, so that others need

@@ -285,35 +285,71 @@ func TestAFollowerWaitsIfTheLeaseIsFreeAndWasNotReleased(t *testing.T) {
 	}
 }
 
-// Another process may have taken the lease, which nobody can see once it is deleted.
-func TestAFollowerThatWasOvertakenWaitsIfTheLeaseIsGone(t *testing.T) {
-	for name, begin := range map[string]func(w *world) *replica{
-		"a follower": func(w *world) *replica {
-			_, follower := w.pair()
-			w.cut.Store(true)
-			return follower
-		},
-		"the first replica": func(w *world) *replica { return w.start("b") },
+// Another process may have taken the lease, which nobody can see once the Lease is changed.
+func TestAFollowerThatWasOvertakenWaits(t *testing.T) {
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	for _, test := range []struct {
+		name string
+		// first means that there was no Lease before.
+		first bool
+		// then changes the Lease. refused is what the follower has tried to write, and earlier a
+		// release from before the last leader.
+		then  func(w *world, refused, earlier *coordinationv1.Lease) error
+		waits bool
+	}{
+		{name: "it is deleted", waits: true,
+			then: func(w *world, _, _ *coordinationv1.Lease) error {
+				return w.client.Tracker().Delete(leases, "here", "lease")
+			}},
+		{name: "the first one is deleted", first: true, waits: true,
+			then: func(*world, *coordinationv1.Lease, *coordinationv1.Lease) error { return nil }},
+		{name: "etcd has an earlier release again", waits: true,
+			then: func(w *world, _, earlier *coordinationv1.Lease) error {
+				return w.client.Tracker().Update(leases, earlier, "here")
+			}},
+		{name: "the other process releases it, by a clock that is late",
+			then: func(w *world, refused, _ *coordinationv1.Lease) error {
+				refused.Spec.HolderIdentity, refused.Spec.LeaseDurationSeconds = nil, ptr.To[int32](releasedSeconds)
+				refused.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+				return w.client.Tracker().Update(leases, refused, "here")
+			}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+				var earlier *coordinationv1.Lease
+				if !test.first {
+					before := w.start("before")
+					<-before.leads
+					before.stop()
+					<-before.over
+					earlier = w.lease()
+				}
 				var overtaken atomic.Int64
 				w.client.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 					write, ok := action.(clienttesting.UpdateAction) // or one that creates
 					if !ok || overtaken.Load() != 0 {
 						return false, nil, nil
 					}
-					if lease := write.GetObject().(*coordinationv1.Lease); *lease.Spec.HolderIdentity != "b" {
+					refused := write.GetObject().(*coordinationv1.Lease)
+					if *refused.Spec.HolderIdentity != "b" {
 						return false, nil, nil
 					}
 					overtaken.Store(time.Now().UnixNano())
-					_ = w.client.Tracker().Delete(leases, "here", "lease")
+					if err := test.then(w, refused.DeepCopy(), earlier); err != nil {
+						t.Error(err)
+					}
 					return true, nil, apierrors.NewConflict(leases.GroupResource(), "lease", errors.New("it was taken"))
 				})
-				follower := begin(w)
+				var follower *replica
+				if test.first {
+					follower = w.start("b")
+				} else {
+					_, follower = w.pair()
+					w.cut.Store(true)
+				}
 				<-follower.leads
-				if waited := time.Since(time.Unix(0, overtaken.Load())); waited < leaseDuration {
+				waited := time.Since(time.Unix(0, overtaken.Load()))
+				if test.waits != (waited >= leaseDuration) {
 					t.Errorf("it leads %v after another process has written the Lease", waited)
 				}
 			})

@@ -23,8 +23,8 @@ const (
 	isBroken   = "example.com/broken"
 )
 
-// publish makes a driver publish the devices of a node, which are a pool. If attached, pods are only
-// bound once the driver has attached their devices to the node.
+// publish makes a driver publish the devices of a node, which are a pool. If attached, pods are
+// bound only once the driver has attached their devices to the node.
 func (w *World) publish(node string, devices int, attached bool) {
 	w.log.add("publish %d devices of %s", devices, node)
 	slice := objects.Device("devices-"+node, node)

@@ -78,10 +78,14 @@ func releaseClaims(
 
 // deleteOwnClaims deletes claims for extended resources of pods that were not bound after all.
 func deleteOwnClaims(ctx context.Context, p *profile.Instance, pods []*corev1.Pod) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, cycleTimeout, errCycleTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, deletionTimeout, errCycleTimeout)
 	defer cancel()
 	return p.DeleteOwnClaims(ctx, pods)
 }
+
+// deletionTimeout bounds the time for that. The scheduling loop waits, and the members of the group
+// that are placed are bound afterwards.
+const deletionTimeout = 5 * time.Second
 
 // deleteLeftOver is deleteOwnClaims for the members that are left over while the others are placed.
 // The deletion of its claim lets a member be tried again.
@@ -96,6 +100,7 @@ func (g *groupCycle) deleteLeftOver(ctx context.Context) {
 		return
 	}
 	if err := deleteOwnClaims(ctx, g.Profile, left); err != nil {
+		g.loop.Queue.RetryGroupAt(g.Group.Key, g.loop.Clock.Now().Add(releasePause))
 		utilruntime.HandleErrorWithContext(ctx, err, "Deleting the claims of pods for their extended resources failed",
 			"podGroup", g.Group.Key)
 	}

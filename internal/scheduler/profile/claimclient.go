@@ -94,8 +94,8 @@ func (c claimsOf) Create(ctx context.Context, claim *resourcev1.ResourceClaim,
 	return c.ResourceClaimInterface.Create(ctx, claim, o)
 }
 
-// Update updates a claim. The scheduling loop itself deletes claims that it has created, and must
-// not wait for other writes.
+// Update updates a claim. The scheduling loop itself deletes claims for extended resources, and
+// must not wait for other writes. Nor do binding cycles that are undone.
 func (c claimsOf) Update(ctx context.Context, claim *resourcev1.ResourceClaim,
 	o metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
 	if isExtended(claim) && !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {

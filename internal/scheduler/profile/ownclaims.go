@@ -5,17 +5,23 @@ package profile
 
 import (
 	"context"
-	"errors"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	resourcev1client "k8s.io/client-go/kubernetes/typed/resource/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
+
+// maxDeletions bounds the claims that are deleted at one time.
+const maxDeletions = 16
 
 // DeleteOwnClaims deletes the claims that binding cycles of pods have created for their extended
 // resources, if the cycles stopped then. A pod with such a claim fits no node. DynamicResources
@@ -23,38 +29,59 @@ import (
 // binding cycle.
 func (i *Instance) DeleteOwnClaims(ctx context.Context, pods []*corev1.Pod) error {
 	devices := i.handle.env.Devices
-	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return podfields.RequestsAny(pod, devices.Backs) }) {
+	owners := sets.New[types.UID]()
+	for _, pod := range pods {
+		if podfields.RequestsAny(pod, devices.Backs) {
+			owners.Insert(pod.UID)
+		}
+	}
+	if owners.Len() == 0 {
 		return nil
 	}
 	claims, err := devices.DRA.ResourceClaims().List()
 	if err != nil {
 		return err
 	}
-	var errs []error
+	var deletions errgroup.Group
+	deletions.SetLimit(maxDeletions)
 	for _, claim := range claims {
-		if isExtended(claim) && slices.ContainsFunc(pods,
-			func(pod *corev1.Pod) bool { return metav1.IsControlledBy(claim, pod) }) {
-			errs = append(errs, deleteClaim(ctx, i.handle.env.Client, claim))
+		owner := metav1.GetControllerOfNoCopy(claim)
+		if isExtended(claim) && owner != nil && owners.Has(owner.UID) {
+			client := i.handle.env.Client.ResourceV1().ResourceClaims(claim.Namespace)
+			deletions.Go(func() error { return deleteClaim(ctx, client, claim) })
 		}
 	}
-	return errors.Join(errs...)
+	return deletions.Wait()
 }
 
 // deleteClaim deletes a claim whatever devices it has.
-func deleteClaim(ctx context.Context, client clientset.Interface, claim *resourcev1.ResourceClaim) error {
-	claims := client.ResourceV1().ResourceClaims(claim.Namespace)
-	if at := slices.Index(claim.Finalizers, resourcev1.Finalizer); at >= 0 {
-		free := claim.DeepCopy()
-		free.Finalizers = slices.Delete(free.Finalizers, at, at+1)
-		if _, err := claims.Update(ctx, free, metav1.UpdateOptions{}); err != nil {
-			return ignoreNotFound(err)
+func deleteClaim(ctx context.Context, client resourcev1client.ResourceClaimInterface,
+	claim *resourcev1.ResourceClaim) error {
+	uid := claim.UID
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+			return nil
 		}
+		free := claim.DeepCopy()
+		free.Finalizers = slices.DeleteFunc(free.Finalizers,
+			func(name string) bool { return name == resourcev1.Finalizer })
+		_, err := client.Update(ctx, free, metav1.UpdateOptions{})
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		now, failed := client.Get(ctx, claim.Name, metav1.GetOptions{})
+		if failed != nil {
+			return failed
+		}
+		if claim = now; now.UID != uid {
+			return nil
+		}
+		return err
+	})
+	if err == nil {
+		err = client.Delete(ctx, claim.Name, *metav1.NewPreconditionDeleteOptions(string(uid)))
 	}
-	return ignoreNotFound(claims.Delete(ctx, claim.Name, *metav1.NewPreconditionDeleteOptions(string(claim.UID))))
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || claim.UID != uid {
 		return nil
 	}
 	return err

@@ -5,6 +5,7 @@ package profile
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,11 +56,9 @@ func TestOwnClaimsOfPodsAreDeleted(t *testing.T) {
 		pods []*corev1.Pod
 		want []string
 	}{
-		"of a pod that requests the resource": {[]*corev1.Pod{a}, []string{"update protected", "delete protected",
-			"delete bare", "update gone"}},
+		"of pods that request the resource": {[]*corev1.Pod{b, a}, []string{"delete bare", "delete protected",
+			"update gone", "update protected", "update protected"}},
 		"none of a pod without requests": {pods: []*corev1.Pod{b}},
-		"of all pods if one requests it": {[]*corev1.Pod{b, a}, []string{"update protected", "delete protected",
-			"delete bare", "update gone", "delete another"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var objects []runtime.Object
@@ -69,24 +68,37 @@ func TestOwnClaimsOfPodsAreDeleted(t *testing.T) {
 				}
 			}
 			api := clientfake.NewClientset(objects...)
+			var mu sync.Mutex // guards writes
 			var writes []string
 			api.PrependReactor("*", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				switch action := action.(type) {
 				case clienttesting.UpdateAction:
 					written := action.GetObject().(*resourcev1.ResourceClaim)
-					writes = append(writes, "update "+written.Name)
+					write := "update " + written.Name
+					first := !slices.Contains(writes, write)
+					writes = append(writes, write)
 					if slices.Contains(written.Finalizers, resourcev1.Finalizer) {
 						t.Errorf("%s has the finalizers %v", written.Name, written.Finalizers)
 					}
-				case clienttesting.DeleteAction:
+					if written.Name == "protected" && first {
+						return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), written.Name, nil)
+					}
+				case clienttesting.DeleteActionImpl:
 					writes = append(writes, "delete "+action.GetName())
+					uid := action.DeleteOptions.Preconditions.UID
+					if want := types.UID("uid-" + action.GetName()); *uid != want {
+						t.Errorf("the claim with the UID %s is deleted, not %s", *uid, want)
+					}
 				}
 				return false, nil, nil
 			})
 			manager := listed{oneClass: oneClass{backs: gpu}, claims: known}
 			env := &Environment{Dependencies: Dependencies{Client: api}, Devices: &devices.Managers{DRA: manager}}
 			i := &Instance{handle: &Handle{env: env}}
-			if err := i.DeleteOwnClaims(t.Context(), test.pods); err != nil || !slices.Equal(writes, test.want) {
+			err := i.DeleteOwnClaims(t.Context(), test.pods)
+			if slices.Sort(writes); err != nil || !slices.Equal(writes, test.want) {
 				t.Errorf("writes %v (%v), want %v", writes, err, test.want)
 			}
 			for _, claim := range known {

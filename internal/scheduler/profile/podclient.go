@@ -22,17 +22,20 @@ func (c claimClient) CoreV1() corev1client.CoreV1Interface { return claimCoreV1{
 type claimCoreV1 struct{ corev1client.CoreV1Interface }
 
 func (c claimCoreV1) Pods(namespace string) corev1client.PodInterface {
-	return podsOf{c.CoreV1Interface.Pods(namespace)}
+	return podsIn{c.CoreV1Interface.Pods(namespace), namespace}
 }
 
-// podsOf writes the name of the claim for extended resources into the status of its pod.
-type podsOf struct{ corev1client.PodInterface }
+// podsIn writes the name of the claim for extended resources into the status of its pod.
+type podsIn struct {
+	corev1client.PodInterface
+	namespace string
+}
 
 // Patch patches the pod whose PreBind plugins run, and no other pod: the plugin names the pod only,
 // which may be gone, and another one may have the name since.
-func (p podsOf) Patch(ctx context.Context, name string, of types.PatchType, data []byte, o metav1.PatchOptions,
+func (p podsIn) Patch(ctx context.Context, name string, of types.PatchType, data []byte, o metav1.PatchOptions,
 	subresources ...string) (*corev1.Pod, error) {
-	if pod := framework.PodOf(ctx); pod != nil && pod.Name == name {
+	if pod := framework.PodOf(ctx); pod != nil && pod.Namespace == p.namespace && pod.Name == name {
 		var err error
 		if data, err = onlyFor(pod, data); err != nil {
 			return nil, err
@@ -43,13 +46,13 @@ func (p podsOf) Patch(ctx context.Context, name string, of types.PatchType, data
 
 // onlyFor returns a patch of a status with the UID of a pod. The API server compares it.
 func onlyFor(pod *corev1.Pod, data []byte) ([]byte, error) {
-	var patch struct {
-		Metadata map[string]types.UID `json:"metadata"`
-		Status   json.RawMessage      `json:"status"`
+	patch := map[string]json.RawMessage{}
+	err := json.Unmarshal(data, &patch)
+	if err == nil {
+		patch["metadata"], err = json.Marshal(map[string]types.UID{"uid": pod.UID})
 	}
-	if err := json.Unmarshal(data, &patch); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("the patch of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	patch.Metadata = map[string]types.UID{"uid": pod.UID}
 	return json.Marshal(patch)
 }

@@ -4,6 +4,7 @@
 package profile
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,14 +28,14 @@ func TestTheClaimOfAPodIsNotedOnNoOtherPodOfItsName(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "mine", UID: "uid"}}
 	after := &corev1.PodStatus{ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{
 		ResourceClaimName: "claim"}}
-	for _, name := range []string{"mine", "another"} {
-		err := schedutil.PatchPodStatus(framework.WithPod(t.Context(), pod), client, name, "here", &pod.Status, after)
+	for _, key := range [][2]string{{"here", "mine"}, {"here", "another"}, {"there", "mine"}} {
+		err := schedutil.PatchPodStatus(framework.WithPod(t.Context(), pod), client, key[1], key[0], &pod.Status, after)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	const status = `"status":{"extendedResourceClaimStatus":{"requestMappings":null,"resourceClaimName":"claim"}}}`
-	if len(patches) != 2 || patches[0] != `{"metadata":{"uid":"uid"},`+status || patches[1] != `{`+status {
+	if !slices.Equal(patches, []string{`{"metadata":{"uid":"uid"},` + status, `{` + status, `{` + status}) {
 		t.Errorf("got %v", patches)
 	}
 }

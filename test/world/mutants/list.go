@@ -495,7 +495,7 @@ var mutants = []mutant{
 	{
 		name: "a spec that is active again is not stored as the last one",
 		file: "internal/history/plan.go",
-		before: `	case at < newest && (latest || isLater(want, &have[newest])):
+		before: `	case at < newest && (latest || !sameMetadata(&have[at], want) && isLater(want, &have[newest])):
 `,
 		after: `	case at < newest && newest < 0:
 `,
