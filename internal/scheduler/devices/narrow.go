@@ -149,7 +149,8 @@ func (c narrowableClaims) SignalClaimPendingAllocation(uid types.UID, allocated 
 }
 
 // AssumedClaimRestore implements ResourceClaimTracker. It does nothing: what is assumed is what the
-// API server has answered, so what the informer has is older.
+// API server has answered, so what the informer has is older. Only what is assumed of a claim for
+// extended resources may not exist, if its allocation has got no answer. That claim is deleted.
 func (narrowableClaims) AssumedClaimRestore(string, string) {}
 
 // MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker. If the cache already has the
