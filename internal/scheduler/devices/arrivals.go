@@ -58,7 +58,7 @@ func (a *arrivals) handler() toolscache.ResourceEventHandler {
 // a pod was created a moment ago, and the cache may not have it yet. The plugin then asks again
 // after a second. This waits for the claim instead, so that the first answer is the last.
 func (c narrowableClaims) AssumeClaimAfterAPICall(claim *resourcev1.ResourceClaim) error {
-	if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] != "true" {
+	if !IsExtended(claim) {
 		return c.ResourceClaimTracker.AssumeClaimAfterAPICall(claim)
 	}
 	arrived, stop := c.of.arrivals.expect(claim.UID)

@@ -59,6 +59,12 @@ type changeCounts struct {
 // change.
 func (m *Managers) ClassChanges() uint64 { return m.classChanges.Load() }
 
+// IsExtended reports whether a claim is for the extended resources of a pod. The scheduler creates
+// such claims.
+func IsExtended(claim *resourcev1.ResourceClaim) bool {
+	return claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
+}
+
 // Backs reports whether devices of a class back a resource that pods request by its name.
 func (m *Managers) Backs(name corev1.ResourceName) bool {
 	return m.DRA != nil && m.DRA.DeviceClassResolver().GetDeviceClass(name) != nil

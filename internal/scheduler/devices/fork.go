@@ -74,7 +74,7 @@ func (m *Managers) Release(pods func(types.UID) bool) error {
 		return err
 	}
 	for _, claim := range claims {
-		if !isOnlyFor(claim, pods) || claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" {
+		if !isOnlyFor(claim, pods) || IsExtended(claim) {
 			continue
 		}
 		f.claims.freed[claim.UID] = claim

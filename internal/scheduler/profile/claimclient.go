@@ -17,6 +17,8 @@ import (
 	resourcev1client "k8s.io/client-go/kubernetes/typed/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/devices"
 )
 
 // maxClaimCalls bounds the claims that are written for pods at one time, for the reason of
@@ -87,7 +89,7 @@ func (c claimsOf) Create(ctx context.Context, claim *resourcev1.ResourceClaim,
 		return nil, err
 	}
 	defer leave()
-	if isExtended(claim) && !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+	if devices.IsExtended(claim) && !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
 		claim = claim.DeepCopy()
 		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
 	}
@@ -98,7 +100,7 @@ func (c claimsOf) Create(ctx context.Context, claim *resourcev1.ResourceClaim,
 // must not wait for other writes. Nor do binding cycles that are undone.
 func (c claimsOf) Update(ctx context.Context, claim *resourcev1.ResourceClaim,
 	o metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
-	if isExtended(claim) && !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+	if devices.IsExtended(claim) && !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
 		return c.ResourceClaimInterface.Update(ctx, claim, o) // so that it can be deleted
 	}
 	leave, err := c.of.enter(ctx)
@@ -107,11 +109,6 @@ func (c claimsOf) Update(ctx context.Context, claim *resourcev1.ResourceClaim,
 	}
 	defer leave()
 	return c.ResourceClaimInterface.Update(ctx, claim, o)
-}
-
-// isExtended reports whether the scheduler has created a claim, for extended resources of a pod.
-func isExtended(claim *resourcev1.ResourceClaim) bool {
-	return claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 }
 
 // UpdateStatus adds the last user of the claim by a patch, if the claim has the devices that it is

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -83,7 +84,7 @@ func isDynamicResources(ext fwk.EnqueueExtensions) bool {
 func orWithoutOwnClaim(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 		claim, ok := oldObj.(*resourcev1.ResourceClaim)
-		if ok && newObj == nil && isExtended(claim) && metav1.IsControlledBy(claim, pod) {
+		if ok && newObj == nil && devices.IsExtended(claim) && metav1.IsControlledBy(claim, pod) {
 			return fwk.Queue, nil
 		}
 		return hint(logger, pod, oldObj, newObj)

@@ -17,6 +17,7 @@ import (
 	resourcev1client "k8s.io/client-go/kubernetes/typed/resource/v1"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
@@ -28,17 +29,17 @@ const maxDeletions = 16
 // deletes that of a pod that is scheduled by itself, in PostFilter. None of the pods may be in a
 // binding cycle.
 func (i *Instance) DeleteOwnClaims(ctx context.Context, pods []*corev1.Pod) error {
-	devices := i.handle.env.Devices
+	managers := i.handle.env.Devices
 	owners := sets.New[types.UID]()
 	for _, pod := range pods {
-		if podfields.RequestsAny(pod, devices.Backs) {
+		if podfields.RequestsAny(pod, managers.Backs) {
 			owners.Insert(pod.UID)
 		}
 	}
 	if owners.Len() == 0 {
 		return nil
 	}
-	claims, err := devices.DRA.ResourceClaims().List()
+	claims, err := managers.DRA.ResourceClaims().List()
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (i *Instance) DeleteOwnClaims(ctx context.Context, pods []*corev1.Pod) erro
 	deletions.SetLimit(maxDeletions)
 	for _, claim := range claims {
 		owner := metav1.GetControllerOfNoCopy(claim)
-		if isExtended(claim) && owner != nil && owners.Has(owner.UID) {
+		if devices.IsExtended(claim) && owner != nil && owners.Has(owner.UID) {
 			client := i.handle.env.Client.ResourceV1().ResourceClaims(claim.Namespace)
 			deletions.Go(func() error { return deleteClaim(ctx, client, claim) })
 		}

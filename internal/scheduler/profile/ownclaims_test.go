@@ -29,11 +29,9 @@ type listed struct {
 	claims []*resourcev1.ResourceClaim
 }
 
-func (l listed) ResourceClaims() fwk.ResourceClaimTracker           { return l }
-func (l listed) List() ([]*resourcev1.ResourceClaim, error)         { return l.claims, nil }
-func (l listed) DeviceClassResolver() fwk.DeviceClassResolver       { return l.oneClass }
-func (l listed) ResourceSlices() fwk.ResourceSliceLister            { return nil }
-func (l listed) Get(_, _ string) (*resourcev1.ResourceClaim, error) { return nil, nil }
+func (l listed) ResourceClaims() fwk.ResourceClaimTracker     { return l }
+func (l listed) List() ([]*resourcev1.ResourceClaim, error)   { return l.claims, nil }
+func (l listed) DeviceClassResolver() fwk.DeviceClassResolver { return l.oneClass }
 
 func TestOwnClaimsOfPodsAreDeleted(t *testing.T) {
 	const gpu = "example.com/gpu"

@@ -13,6 +13,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
 // FitsResources reports whether the profile places a pod only where its requests fit: the plugin
@@ -26,12 +27,16 @@ func (i *Instance) FitsResources() bool {
 // ignore it, and no device class provides it, also by the name that each class has implicitly. That
 // is not the name of an extended resource.
 func (i *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
-	if i.handle.env.Devices.Backs(name) {
+	switch {
+	case !schedutil.IsDRAExtendedResourceName(name):
+		return true
+	case i.handle.env.Devices.Backs(name):
 		return false
+	case !v1helper.IsExtendedResourceName(name): // no plugin ignores it
+		return true
 	}
 	args := i.fitArgs()
-	ignoresSome := len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 // only the plugin knows which
-	return !v1helper.IsExtendedResourceName(name) || !ignoresSome
+	return len(args.IgnoredResources)+len(args.IgnoredResourceGroups) == 0 // only the plugin knows which
 }
 
 // ScoredResources returns the resources by which the plugin NodeResourcesFit scores placements of
