@@ -65,12 +65,16 @@ func (f *Framework) RunPreBindPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
 ) (status *fwk.Status) {
 	defer f.observePoint(schedmetrics.PreBind, time.Now(), &status)
+	groups := f.preBindGroups(state)
+	if len(groups) == 0 { // so for most pods
+		return nil
+	}
 	logger := newPointLogger(ctx, schedmetrics.PreBind, "node", klog.KRef("", nodeName))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errPreBindDone)
 	ctx = WithPod(ctx, pod)
 
-	for _, group := range f.preBindGroups(state) {
+	for _, group := range groups {
 		if len(group) == 1 {
 			if s := f.runPreBind(ctx, logger, group[0], state, pod, nodeName); !s.IsSuccess() {
 				return s
