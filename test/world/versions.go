@@ -97,7 +97,7 @@ func (w *World) checkActive(profile *v1alpha1.SchedulerProfile) {
 
 // resolve reports whether a revision is that of a spec that a profile has had since then.
 func (v *versions) resolve(profile *v1alpha1.SchedulerProfile, revision string, since time.Time) bool {
-	for _, of := range v.profiles[profile.Name] {
+	for _, of := range slices.Backward(v.profiles[profile.Name]) { // nearly always, it is one of the last
 		if of.object == nil || of.object.UID != profile.UID || !of.until.IsZero() && of.until.Before(since) {
 			continue
 		}
